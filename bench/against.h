@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two binaries side by side: machines differ by a factor, so that only times taken in turn on one of them compare. Each
-// job is planned by either binary on one thread, in turn; user seconds of the child process as the kernel counts them,
-// the median of three, and their ratio. Beside the uniform searches stand layer-wise and full ones, and the simulation
-// of a plan that the binary before wrote.
+// Compares two binaries on one machine. Machines differ by a factor, so only times taken in turn on the same machine
+// are comparable. Each binary plans each job on one thread, in turn. The result is the median of three runs and its
+// ratio, in user seconds of the child process as counted by the kernel. The jobs cover uniform, layer-wise and full
+// searches and the simulation of a plan that the earlier binary wrote.
 #pragma once
 
 #include <sys/resource.h>
@@ -21,7 +21,7 @@ namespace espalier::bench {
 
 constexpr int kTurns = 3;
 
-/// User seconds of `binary` with these arguments, its output thrown away; negative when it failed.
+/// Returns the user seconds of `binary` with these arguments and discards its output; negative on failure.
 inline double user_seconds(const std::string& binary, const std::vector<std::string>& arguments) {
   std::vector<char*> argv{const_cast<char*>(binary.c_str())};
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
@@ -67,7 +67,7 @@ inline double median(std::array<double, kTurns> seconds) {
   return seconds[kTurns / 2];
 }
 
-/// One JSON object a job; false when a run failed.
+/// Prints one JSON object per job; returns false when a run failed.
 inline bool compare(const std::string& before, const std::string& now, const Comparison& c) {
   const std::vector<std::string>& arguments = c.arguments;
   std::array<double, kTurns> seconds_before{}, seconds_now{};
@@ -88,14 +88,14 @@ inline bool compare(const std::string& before, const std::string& now, const Com
   return true;
 }
 
-/// The product of the build that this program belongs to.
+/// Returns the path of the binary that belongs to this program's build.
 inline std::string own_binary() {
   std::error_code failed;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
   return failed ? "build/espalier" : (self.parent_path().parent_path() / "espalier").string();
 }
 
-/// `--against BEFORE [--now BINARY]`; nothing of it: −1. Else an exit code.
+/// Handles `--against BEFORE [--now BINARY]`. Returns an exit code, or −1 without the option.
 inline int compared(int argc, char** argv) {
   std::string before, now = own_binary();
   for (int i = 1; i + 1 < argc; ++i) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU seconds of the solver for stages on device groups: nodes of eight devices of two or four kinds, 80 blocks with
-// embedding and head, costs by simple formulas for layers of 0.86 billion parameters, ten micro-batch sizes of a batch
-// of 1,536 sequences, each with the best bound so far as cutoff. One JSON object a line.
+// Measures CPU seconds of the solver for stages on device groups. The nodes have eight devices of two or four kinds.
+// The model has 80 blocks with embedding and head; simple formulas give the costs of layers of 0.86 billion
+// parameters. The batch of 1,536 sequences is split into ten micro-batch sizes, each with the best bound so far as
+// cutoff. Prints one JSON object a line.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,10 +19,10 @@ using namespace espalier::solve;
 
 constexpr int kNode = 8, kBlocks = 80, kBatch = 1536;
 constexpr double kSequence = 4096, kHidden = 8192, kBandwidth = 25e9;
-// By layer type: embedding, block, head.
+// Indexed by layer type: embedding, block, head.
 constexpr double kParameters[] = {0.26e9, 0.86e9, 0.26e9}, kFlops[] = {0, 1.72e9, 0.52e9}, kKept[] = {1, 34, 2};
 
-/// Seconds of this thread, whatever else the machine does.
+/// Returns the CPU seconds of this thread, unaffected by other work on the machine.
 double cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -40,7 +41,7 @@ struct Degrees {
   bool recompute = false, sharded = false;
 };
 
-/// `samples`: of a micro-batch on one of the stage's data ranks.
+/// `samples` is the part of a micro-batch that one data rank of the stage processes.
 StageOption option_of(const Kind& kind, const Degrees& degrees, double samples) {
   StageOption option;
   option.units = degrees.nodes;
@@ -60,7 +61,7 @@ StageOption option_of(const Kind& kind, const Degrees& degrees, double samples) 
   return option;
 }
 
-/// A micro-batch of `sequences`, at least one for each data rank of a stage.
+/// Builds the problem for micro-batches of `sequences`, with at least one for each data rank of a stage.
 DeviceGroupsProblem problem_of(const std::vector<Kind>& kinds, int sequences) {
   DeviceGroupsProblem problem;
   problem.microbatches = kBatch / sequences;

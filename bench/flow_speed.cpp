@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flow events per CPU second of the flow-level network on one core: 64 nodes of 8 H100 with a NIC each, 4 pipeline
-// stages of 16 replicas. Data-parallel rings of 16 nodes (one a stage and rail) run beside pipeline messages between
-// the stages, and every activity starts again a while after it ended. One JSON object a line: a ring as one flow over
-// its 32 ports, and as 16 flows of a hop each.
+// Measures flow events per CPU second of the flow-level network on one core. The cluster has 64 nodes of 8 H100
+// with a NIC each, in 4 pipeline stages of 16 replicas. Data-parallel rings of 16 nodes (one a stage and rail)
+// run concurrently with pipeline messages between the stages. Every activity starts again some time after it
+// ended. Prints one JSON object a line for a ring as one flow over its 32 ports, and one for a ring as 16 flows
+// of a hop each.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -20,7 +21,7 @@ using namespace espalier;
 constexpr std::int64_t kNodes = 64, kDevicesPerNode = 8, kStages = 4, kReplicas = kNodes / kStages;
 constexpr std::int64_t kEvents = 1'000'000;
 
-/// What starts again and again: after each end it pauses for `pause` ns and up to as long again.
+/// Describes an activity that repeats: after each end it pauses for `pause` ns up to twice that.
 struct Repeated {
   sim::Activity activity;
   std::int64_t pause;
@@ -30,7 +31,7 @@ std::int64_t device(std::int64_t stage, std::int64_t replica, std::int64_t rail)
   return (stage * kReplicas + replica) * kDevicesPerNode + rail;
 }
 
-/// `bytes` on each NIC at what a route gives.
+/// Returns the time of `bytes` on each NIC at the bandwidth of a route.
 std::int64_t duration(const cluster::Topology& topology, std::int64_t bytes) {
   return round_ns(Seconds(static_cast<double>(bytes) / cluster::route_bandwidth(topology, device(0, 0, 0), device(0, 1, 0))))
       .count();
@@ -103,7 +104,7 @@ Measured measure(const cluster::Topology& topology, bool one_flow) {
   return measured;
 }
 
-/// The best of three, as other work on the machine only slows down.
+/// Reports the best of three runs, since other work on the machine can only slow them down.
 void report(const cluster::Topology& topology, bool one_flow) {
   Measured best = measure(topology, one_flow);
   for (int again = 0; again < 2; ++again) best.seconds = std::min(best.seconds, measure(topology, one_flow).seconds);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Milliseconds of the exact layer search on synthetic stages: the leaves of the paper's decision tree with and without
-// recomputation, costs by simple formulas for BERT-Huge-like layers, one search for every (pipeline depth,
-// micro-batches, memory budget). Layers and memory grow together, so that every size is about as tight. One JSON object
-// a line.
+// Measures milliseconds of the exact layer search on synthetic stages. The options are the leaves of the paper's
+// decision tree with and without recomputation. Simple formulas give the costs of BERT-Huge-like layers. Each
+// combination of pipeline depth, micro-batches and memory budget is one search. Layers and memory grow together, so
+// that every size is about as tight. Prints one JSON object a line.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -22,20 +22,21 @@ using namespace espalier::solve;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kNode = 8, kBatch = 512;
-// One layer of hidden size 1280 (sequence 512): seconds forward of one sample on one device, bytes of parameters, of
-// activations by tensor parallelism 1 (the part that stays whole is what is left at a large degree), of the layer's
-// input.
+// One layer has the hidden size 1280 (sequence 512). The constants are seconds forward of one sample on one device,
+// and bytes of parameters, of activations at tensor parallelism 1, and of the layer's input. The whole part of the
+// activations is what is left at a large degree.
 constexpr double kForward = 0.8e-3, kParameters = 77e6, kSplitActivations = 83e6, kWholeActivations = 11e6, kInput = 2.6e6;
 constexpr double kNodeBandwidth = 150e9, kFabricBandwidth = 20e9, kLatency = 10e-6;
 
-/// Seconds of this thread, whatever else the machine does.
+/// Returns the CPU seconds of this thread, unaffected by other work on the machine.
 double cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// Seconds that a ring of `degree` ranks, `stride` apart, needs for an all-gather or a reduce-scatter of `bytes`.
+/// Returns the seconds that a ring of `degree` ranks, `stride` apart, needs for an all-gather or
+/// reduce-scatter of `bytes`.
 double ring(double bytes, int degree, int stride) {
   if (degree == 1) return 0;
   const double bandwidth = degree * stride <= kNode ? kNodeBandwidth : kFabricBandwidth;
@@ -61,7 +62,7 @@ Axes axes_of(const TreeLeaf& leaf) {
   return axes;
 }
 
-/// `sample`: samples of one micro-batch on one replica; below one sample nothing is defined.
+/// `sample` is the number of samples of one micro-batch on one replica; it must be at least 1.
 LayerOption option_of(const TreeLeaf& leaf, double sample) {
   const Axes axes = axes_of(leaf);
   const double t = axes.tensor, activations = sample * (kSplitActivations / t + kWholeActivations);
@@ -91,10 +92,10 @@ LayerOption option_of(const TreeLeaf& leaf, double sample) {
 struct Shape {
   std::string name;
   int devices = 64;
-  bool all_leaves = false;  ///< DP with SDP too
+  bool all_leaves = false;  ///< also combine DP with SDP
 };
 
-/// The first stage of `depth`, which holds the activations of most micro-batches.
+/// Builds the first stage of `depth`, which holds the activations of most micro-batches.
 LayerProblem stage(const Shape& shape, int depth, int microbatches, int layers) {
   TreeRules rules;
   if (shape.all_leaves) rules.disable("no-dp-sdp-mix");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU seconds of the layer-wise search without the uniform one, on one thread: a GPT of 12 to 96 equal layers on 64 and
-// 1,024 A100, global batch 512, every pipeline depth and micro-batch, memory limits from 8 to 80 GB in steps of 4 GB;
-// over the published dimensions (DP, ZeRO-3, TP, PP, full recomputation) and over the whole space, with the gap that is
-// left. One JSON object a line.
+// Measures CPU seconds of the layer-wise search without the uniform one, on one thread. The model is a GPT of
+// 12 to 96 equal layers on 64 and 1,024 A100 with a global batch of 512. Each run covers every pipeline depth
+// and micro-batch, with memory limits from 8 to 80 GB in steps of 4 GB. The space is either that of the
+// published dimensions (DP, ZeRO-3, TP, PP, full recomputation) or the whole one. Prints one JSON object a line
+// with the remaining gap.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>

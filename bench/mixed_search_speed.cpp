@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processor seconds of a plan on clusters of several kinds of devices, one thread, baselines included, beside those of
-// the largest example on equal devices in the same run, as machines differ by three; wall-clock seconds with one and
-// two threads, and whether 1, 2, 4 and 8 threads give the same bytes; and of the search over device groups alone what
-// each of its rules is worth. One JSON object a line. Arguments: names of clusters, `threads` and `rules` for the other
-// parts; none: all.
+// Measures processor seconds of a plan on clusters with several kinds of devices, on one thread with baselines
+// included. Also times the largest example on equal devices in this run for comparison, since machines differ by a
+// factor of three.
+//
+// Two more parts follow. `threads` measures wall-clock seconds with one and two threads and checks that 1, 2, 4 and
+// 8 threads give the same bytes. `rules` runs the search over device groups alone and measures the benefit of each
+// of its rules.
+//
+// Prints one JSON object a line. The arguments are names of clusters, `threads` and `rules`; without
+// arguments everything runs.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -88,7 +93,7 @@ bool measure(const std::string& name, const Job& job) {
   return true;
 }
 
-/// Fails where a number of threads changes a byte of the answer.
+/// Fails if the number of threads changes any byte of the answer.
 bool measure_threads(const std::string& name, const Job& job) {
   constexpr int kRuns = 5;
   std::string expected;
@@ -108,7 +113,7 @@ bool measure_threads(const std::string& name, const Job& job) {
       same = same && text == expected;
     }
     if (threads == 1) one = least;
-    if (threads > 2) continue;  // for their bytes alone
+    if (threads > 2) continue;  // only their bytes are compared
     std::printf("{\"bench\": \"threads\", \"job\": \"%s\", \"threads\": %d, \"wall_s\": %.3f, \"speed_up\": %.2f}\n",
                 name.c_str(), threads, least, one / least);
   }
@@ -117,7 +122,7 @@ bool measure_threads(const std::string& name, const Job& job) {
   return same;
 }
 
-/// The search over device groups alone, with a rule left out.
+/// Measures the search over device groups alone, without one rule.
 void measure_rule(const std::string& name, const Job& job, const char* rule, std::uint32_t without, bool cutoff) {
   search::Problem problem{&job.model, &job.cluster, job.training, *planner::engine_of(job), job.search};
   planner::SimulatedEvaluator evaluator(1);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Milliseconds of the operator search on one thread: the block of OPT-6.7B and OPT-175B on 4 to 256 V100, four a node,
-// at 2,048 tokens and a batch of 8. `free` has no cap, `capped` half way between the footprint of the fastest plan and
-// the smallest one that the search needs to be told of; from 64 devices on within 40 million steps. Processor time of
-// one thread, counting everything from the model's operators on. One JSON object a line.
+// Measures milliseconds of the operator search on one thread: the block of OPT-6.7B and OPT-175B on 4 to 256 V100,
+// four a node, at 2,048 tokens and a batch of 8. `free` has no memory cap. The cap of `capped` is half way between
+// the footprint of the fastest plan and a lower bound, the sum of each operator's least memory. From 64 devices on,
+// the search stops after 40 million steps. Processor time of one thread starts with the model's operators. Prints one
+// JSON object a line.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -14,7 +15,7 @@
 namespace {
 
 using namespace espalier;
-/// Processor time: one thread does the work, and others on the machine must not count.
+/// Returns processor time: one thread does the work, and other processes must not count.
 double since(std::clock_t start) { return 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC; }
 
 struct Measured {
@@ -22,7 +23,7 @@ struct Measured {
   solve::OperatorAnswer answer;
 };
 
-/// Paper, table 2: milliseconds on one thread for OPT.
+/// Returns the published milliseconds on one thread for OPT (paper, table 2).
 double published_ms(int bits) {
   switch (bits) {
     case 2: return 85.3;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processor seconds of a plan on one thread, and of another one after the cluster changed, with what the first call
-// left in a PlannerMemory (espalier/planner.h) and without. All of a line in turn on one machine, each the median of
-// five. One JSON object a line.
+// Measures processor seconds of a plan on one thread and of another plan after the cluster changed. The second plan
+// runs with and without the PlannerMemory (espalier/planner.h) that the first call filled. All times of a line are
+// taken in turn on one machine, each the median of five. Prints one JSON object a line.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -19,7 +19,7 @@ constexpr std::size_t kTurns = 5;
 
 struct Change {
   const char* name;
-  double bandwidth;  ///< of the levels between nodes, times nominal
+  double bandwidth;  ///< factor on the levels between nodes
   double memory;     ///< share of the usable memory
   std::int64_t nodes_divisor;
 };
@@ -45,7 +45,7 @@ Job changed(const Job& job, const Change& change) {
   return out;
 }
 
-/// Negative: failed.
+/// Returns the seconds of a plan; negative on failure.
 double seconds_of(const Job& job, PlannerMemory* memory, std::int64_t& bounded) {
   PlannerOptions options;
   options.threads = 1;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of a certified search on two threads, from one node to 16,384 devices, and microseconds of the analytic cost
-// of one
-// configuration: its layer costs, its timing and its bounds of time and memory, all from nothing. One JSON object a
-// line. `--against BEFORE [--now BINARY]`: instead, the same commands run by two `espalier` binaries in turn
-// (against.h).
+// Measures seconds of a certified search on two threads, from one node to 16,384 devices. Also measures microseconds
+// of the analytic cost of one configuration: its layer costs, its timing and its bounds of time and memory, without
+// caches. Prints one JSON object a line. `--against BEFORE [--now BINARY]` instead runs the same commands with two
+// `espalier` binaries in turn (against.h).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -27,7 +26,7 @@ constexpr int kThreads = 2, kRounds = 3;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The best of a few rounds, as other work on the machine only slows down.
+/// Measures the best of a few rounds, since other work on the machine can only slow them down.
 bool measure_search(const std::string& name, const Job& job) {
   PlannerOptions options;
   options.threads = kThreads;
@@ -60,8 +59,8 @@ bool measure_search(const std::string& name, const Job& job) {
   return true;
 }
 
-/// Configurations spread over the space: every n-th choice of the layer group, below it one of every later group in
-/// turn.
+/// Returns configurations spread over the space: every n-th choice of the layer group, and below it one of every
+/// later group in turn.
 std::vector<search::Configuration> spread(const search::Space& space, std::size_t wanted) {
   std::vector<search::Configuration> nodes, out;
   space.layer_group([&](const search::Configuration& c) { nodes.push_back(c); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions per second of the simulation on one core: the clock alone (the search's inner loop), a whole run with
-// breakdown and memory, and structure. One JSON object a line; the best of several repetitions, as other work on the
-// machine only slows down.
+// Measures instructions per second of the simulation on one core: the clock alone (the search's inner loop), a whole
+// run with breakdown and memory, and structure. Prints one JSON object a line. Each is the best of several
+// repetitions, since other work on the machine can only slow them down.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -32,7 +32,7 @@ ProgramStructure make(ScheduleKind kind, std::int32_t p, std::int32_t v, std::in
   return low;
 }
 
-/// Uneven chunks, so that no two stages act alike.
+/// Returns costs of uneven chunks, so that no two stages behave alike.
 cost::Costs costs_for(const ProgramStructure& structure, double slowdown) {
   cost::test::ByChunk timing = cost::test::empty_rows(structure.schedule);
   std::int64_t seed = 1;
@@ -51,7 +51,7 @@ cost::Costs costs_for(const ProgramStructure& structure, double slowdown) {
   return cost::test::costs_of(timing, structure);
 }
 
-/// Best seconds of one call.
+/// Returns the best seconds of one call.
 template <class F>
 double best_seconds(const F& call) {
   double best = 1e9;

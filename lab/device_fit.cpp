@@ -17,28 +17,28 @@
 namespace espalier::lab {
 namespace {
 
-constexpr std::size_t kKeptRows = 600;  // of a table, about
+constexpr std::size_t kKeptRows = 600;  // approximate rows kept of a table
 constexpr double kOtherShapes =
-    0.01;  // weight of a row whose shape training does not meet: it decides where training says nothing
-constexpr double kDeviceHuber = 0.1;  // a row that is off by more than 10 % pulls no harder
+    0.01;  // weight of a row with a shape outside training; it decides only where training gives no data
+constexpr double kDeviceHuber = 0.1;  // beyond an error of 10 % the loss is linear
 constexpr double kLargeProduct = 1e12,
-                 kLeastShare = 0.05;  // operations of a product that counts whole, and what a small one counts for
+                 kLeastShare = 0.05;  // operations of a product with weight 1; least weight
 
-/// One measured operator: how it is predicted from the device under trial and the parameters of its program.
+/// Holds one measured operator and predicts it from the trial device and the parameters of its program.
 struct Sample {
   double seconds = 0;
-  bool kept = true;      ///< fitted; else held out
-  bool training = true;  ///< of a shape that training meets
-  double weight = 1;     ///< of such a shape
+  bool kept = true;      ///< fitted if true, held out otherwise
+  bool training = true;  ///< training uses this shape
+  double weight = 1;     ///< applies where `training` is set
   std::function<double(const cost::DeviceRates&, std::span<const double>)> predict;
 };
 
-/// A set of samples, the coefficients that it determines and the parameters of its program.
+/// Holds samples, the coefficients that they determine, and the parameters of their program.
 struct Problem {
   std::string table, what;
   Precision precision = Precision::bf16;
   std::vector<std::string> shipped;              ///< names in efficiency_fields(), or "kernel_floor_us"
-  std::vector<calibrate::FitParameter> program;  ///< not shipped
+  std::vector<calibrate::FitParameter> program;  ///< fitted but not shipped
   std::vector<Sample> samples;
 };
 
@@ -46,8 +46,8 @@ DeviceKind isolated(const std::string& name) {
   const DeviceKind* known = find_device(name);
   ESPALIER_CHECK(known != nullptr);
   DeviceKind device = *known;
-  // Not what was fitted before: the same coefficients whatever the file held. Tables are isolated kernels: nothing is
-  // lost to training.
+  // Starts from priors, not from earlier fits, so that the result does not depend on the shipped file. The tables
+  // hold isolated kernels, so nothing is lost to training.
   for (const auto& field : cluster::efficiency_fields()) device.efficiency.*field.member = field.prior;
   device.efficiency.sustained = 1.0;
   device.efficiency.kernel_floor = Seconds(3e-6);
@@ -72,7 +72,7 @@ calibrate::FitParameter parameter_of(const std::string& name) {
   return {};
 }
 
-/// Medians and 90th percentiles over rows that were not fitted.
+/// Returns medians and 90th percentiles over the rows that were not fitted.
 OperatorResidual residual_of(const Problem& problem, const std::vector<double>& errors) {
   OperatorResidual out{problem.table, problem.what, 0, 0, 0, 0, 0, 0};
   for (const Sample& s : problem.samples) ++(s.kept ? out.fitted : out.held_out);
@@ -89,7 +89,7 @@ OperatorResidual residual_of(const Problem& problem, const std::vector<double>& 
   return out;
 }
 
-/// Fits one problem and leaves its coefficients in `device` and `fit`.
+/// Fits one problem and writes its coefficients to `device` and `fit`.
 void solve(const Problem& problem, DeviceKind& device, DeviceFit& fit) {
   if (problem.samples.empty()) return;
   std::vector<calibrate::FitParameter> parameters;
@@ -127,7 +127,8 @@ calibrate::FitParameter nuisance(const char* name, double start, double low, dou
   return {name, start, low, high, true, start, 1.5};
 }
 
-/// GEMMs of one precision. fp8 rows hold the scaling and casting of the input: two kernels over M·K elements.
+/// Builds the GEMM problem of one precision. The fp8 rows include scaling and casting of the input: two kernels
+/// over M·K elements.
 Problem gemm_problem(const OperatorTable& table, bool fp8) {
   Problem p;
   p.table = table.name;
@@ -143,12 +144,12 @@ Problem gemm_problem(const OperatorTable& table, bool fp8) {
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     if (table.text(i, "dtype") != (fp8 ? "fp8" : "bfloat16")) continue;
     const double m = table.number(i, "m"), n = table.number(i, "n"), k = table.number(i, "k");
-    if (std::fmod(m, 8) != 0) continue;  // numbers of tokens that training meets
+    if (std::fmod(m, 8) != 0) continue;  // token counts that training uses
     Sample s;
     s.seconds = table.number(i, "latency_ms") * 1e-3;
     s.kept = row_hash(table.lines[i]) % step == 0;
     s.training = m >= 1024 && n >= 512 && k >= 512;
-    // a step spends its time in large ones
+    // A training step spends its time in large products.
     s.weight = std::clamp(std::sqrt(2 * m * n * k / kLargeProduct), kLeastShare, 1.0);
     s.predict = [m, n, k, fp8](const cost::DeviceRates& d, std::span<const double> q) {
       if (!fp8) return cost::gemm_s(d, d.gemm, m, n, k, 2);
@@ -159,8 +160,8 @@ Problem gemm_problem(const OperatorTable& table, bool fp8) {
   return p;
 }
 
-/// Causal forward attention without a window. The tables' program also writes the cache of keys and values: bytes of
-/// its own.
+/// Builds the problem of causal forward attention without a window. The tables' program also writes the cache of keys
+/// and values, whose bytes are a parameter of their own.
 Problem attention_problem(const OperatorTable& table) {
   Problem p;
   p.table = table.name;
@@ -185,12 +186,12 @@ Problem attention_problem(const OperatorTable& table) {
     };
     p.samples.push_back(std::move(s));
   }
-  if (sizes) p.shipped.push_back("attention_softmax");  // one head size cannot tell it
+  if (sizes) p.shipped.push_back("attention_softmax");  // one head size cannot determine it
   return p;
 }
 
-/// Experts on one rank, tokens balanced: two grouped GEMMs (the first of gate and up), permutation of tokens before and
-/// after.
+/// Builds the problem of the experts on one rank with balanced tokens. It has two grouped GEMMs (the first for gate
+/// and up) and permutes tokens before and after.
 Problem expert_problem(const OperatorTable& table) {
   Problem p;
   p.table = table.name;
@@ -222,7 +223,7 @@ Problem expert_problem(const OperatorTable& table) {
 struct GptShape {
   double hidden, heads;
 };
-/// Shapes by name of the profiles: Mist (ASPLOS 2025) and Aceso (EuroSys 2024), GPT configurations.
+/// Returns GPT shapes by the names that the profiles of Mist (ASPLOS 2025) and Aceso (EuroSys 2024) use.
 const std::map<std::string, GptShape>& gpt_shapes() {
   static const std::map<std::string, GptShape> shapes = {{"350M", {1024, 16}}, {"1_3B", {2048, 32}}, {"2_6B", {2560, 32}},
                                                          {"6_7B", {4096, 32}}, {"13B", {5120, 40}},  {"20B", {6144, 64}},
@@ -230,7 +231,7 @@ const std::map<std::string, GptShape>& gpt_shapes() {
   return shapes;
 }
 
-/// One row of a profile of GPT operators, forward.
+/// Holds one row of a profile of GPT operators, forward pass.
 struct GptRow {
   std::string op;
   double tokens, sequence, hidden, heads, tp, seconds;
@@ -239,7 +240,7 @@ struct GptRow {
 
 std::vector<GptRow> gpt_rows(const OperatorTable& table, const std::string& hardware) {
   const bool aceso = table.has("gpt_size");
-  const double sequence = hardware.rfind("a100", 0) == 0 ? 4096 : 2048;  // of the profiles' run configurations
+  const double sequence = hardware.rfind("a100", 0) == 0 ? 4096 : 2048;  // from the profiles' run configurations
   const std::uint64_t step = thinning_of(table);
   std::vector<GptRow> out;
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
@@ -260,8 +261,8 @@ Sample gpt_sample(const GptRow& row) {
   return s;
 }
 
-/// Column linears at any split, row linears whole (split ones hold an all-reduce). Profiled eagerly: 20 µs and more a
-/// call.
+/// Uses column linears at any split and row linears unsplit, since split ones include an all-reduce. The profile ran
+/// eagerly, so each call costs 20 µs or more.
 Problem gpt_gemm_problem(const OperatorTable& table, const std::string& hardware, bool fit_rate) {
   Problem p;
   p.table = table.name;
@@ -280,7 +281,8 @@ Problem gpt_gemm_problem(const OperatorTable& table, const std::string& hardware
     }
     if (n == 0) continue;
     Sample s = gpt_sample(r);
-    // the profile's operators add the bias in the same kernel or in one of their own: one pass over the result
+    // The profile's operators add the bias in the same kernel or in a separate one, which is one pass
+    // over the result.
     s.predict = [m = r.tokens, n, k](const cost::DeviceRates& d, std::span<const double> q) {
       return cost::gemm_s(d, d.gemm, m, n, k, 2) - d.floor + q[0] * 1e-6;
     };
@@ -310,8 +312,8 @@ Problem gpt_batched_problem(const OperatorTable& table, const std::string& hardw
   return p;
 }
 
-/// Memory-bound operators whose bytes are certain: causal softmax 3 a score (4 where the fused kernel's 2048 keys do
-/// not reach), its dropout 5, the activation 4 an element.
+/// Uses memory-bound operators whose bytes are certain. Causal softmax moves 3 bytes a score (4 beyond the 2048 keys
+/// of the fused kernel), its dropout 5 a score, and the activation 4 an element.
 Problem gpt_memory_problem(const OperatorTable& table, const std::string& hardware) {
   Problem p;
   p.table = table.name;
@@ -358,7 +360,7 @@ const std::vector<DeviceTables>& device_tables() {
       {"h100-sxm-80gb", "aic_gemm_h100.csv", "aic_attention_fwd_h100.csv", "aic_moe_fwd_h100.csv", "", "", ""},
       {"h200-sxm", "aic_gemm_h200.csv", "aic_attention_fwd_h200.csv", "aic_moe_fwd_h200.csv", "", "", ""},
       {"gh200", "", "", "", "", "", "h200-sxm"},
-      // Blackwell Ultra doubles the exponentials of a clock cycle
+      // Blackwell Ultra doubles the exponentials per clock cycle
       // (developer.nvidia.com/blog/making-softmax-more-efficient-with-nvidia-blackwell-ultra).
       {"b300", "", "", "", "", "", "b200-sxm", 2},
       {"gb300", "", "", "", "", "", "gb200-nvl72", 2},
@@ -373,7 +375,7 @@ const std::vector<DeviceTables>& device_tables() {
 }
 
 std::uint64_t thinning_of(const OperatorTable& table) {
-  // By name, not by length: a thinned table must be thinned no further.
+  // Looked up by name, not by length, so that a thinned table is not thinned again.
   static const std::map<std::string, std::uint64_t> rows = {{"aic_gemm_a100.csv", 4840},
                                                             {"aic_gemm_h100.csv", 61425},
                                                             {"aic_gemm_h200.csv", 61425},
@@ -412,7 +414,7 @@ Result<DeviceFit> fit_device(const DeviceTables& tables, const std::string& dire
     for (const auto& problem : problems) solve(problem(*table), device, fit);
     return std::nullopt;
   };
-  // the twin's kernels were measured alone: better than a profile of eager operators
+  // The twin's kernels were measured in isolation, which is better than a profile of eager operators.
   const bool known = !tables.twin.empty();
   if (auto e = run(tables.gemm, {[](T t) { return gemm_problem(t, false); }, [](T t) { return gemm_problem(t, true); }}))
     return *e;
@@ -435,8 +437,9 @@ Result<DeviceFit> fit_device(const DeviceTables& tables, const std::string& dire
 }
 
 namespace {
-/// Attention of a device that computes exponentials faster than the one whose values these are: d½ (operator_cost.h)
-/// shrinks, and A, which is the rate at head size 128, grows so that the products keep their rate A·(1 + d½/128).
+/// Adapts attention to a device that computes exponentials faster than the device that `fit` was measured on.
+/// d½ (operator_cost.h) shrinks. A, the rate at head size 128, grows so that the products keep their rate
+/// A·(1 + d½/128).
 void scale_exponentials(DeviceFit& fit) {
   const auto value = [&](std::string_view name) {
     return std::find_if(fit.values.begin(), fit.values.end(), [&](const FittedValue& v) { return v.name == name; });

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kFabricHuber = 0.10, kHuberOverlap = 0.03;
 constexpr double kTcpHop = 30;       ///< µs, prior of a hop through the kernels of two hosts
-constexpr double kManagedHop = 100;  ///< µs, prior of a hop of a shared network that is known to be slow
+constexpr double kManagedHop = 100;  ///< µs, prior of a hop in a shared network that is known to be slow
 
 Residuals judge(const std::vector<double>& logs, const std::vector<char>& held) {
   Residuals r;
@@ -30,7 +30,7 @@ Residuals judge(const std::vector<double>& logs, const std::vector<char>& held) 
   return r;
 }
 
-/// Fits `parameters` to residual(i, x) of the rows not held out; returns the values and all residuals.
+/// Fits `parameters` to residual(i, x) over the rows not held out; returns the values and all residuals.
 template <class Residual>
 std::pair<std::vector<double>, std::vector<double>> fit(const std::vector<calibrate::FitParameter>& parameters,
                                                         const std::vector<char>& held, double huber, const Residual& residual) {
@@ -39,7 +39,7 @@ std::pair<std::vector<double>, std::vector<double>> fit(const std::vector<calibr
     if (!held[i]) rows.push_back(i);
   calibrate::FitOptions options;
   options.huber = huber;
-  // Priors count like a few rows: residuals are in logarithms, of which 10 % is the usual error.
+  // Priors have the weight of a few rows: residuals are logarithms, with a usual error of 10 %.
   auto scaled = parameters;
   for (calibrate::FitParameter& p : scaled) p.sigma /= huber;
   const auto result = calibrate::least_squares(
@@ -74,8 +74,7 @@ void write(std::string& out, const std::string& head, const cluster::FabricCalib
   if (residuals) out += "    residuals: " + written(*residuals) + "\n";
 }
 
-// ---- tables
-// -----------------------------------------------------------------------------------------------------------------
+// ---- tables -------------------------------------------------------------------------------------------------------
 
 bool held_out(const OperatorTable& t, std::size_t row) { return row_hash(t.lines[row] + "held") % 3 == 0; }
 
@@ -86,8 +85,8 @@ Collective operation_of(const std::string& name) {
   return Collective::all_to_all;
 }
 
-/// nccl-tests as aiconfigurator publishes them. All-reduces of 8 ranks on Hopper and Blackwell went through NVLS: left
-/// out.
+/// Adds samples of nccl-tests from aiconfigurator. All-reduces over 8 ranks on Hopper and Blackwell ran through NVLS
+/// and are left out.
 void add_nccl(const OperatorTable& t, bool nvls, std::vector<CollectiveSample>& out) {
   for (std::size_t i = 0; i < t.rows.size(); ++i) {
     const auto ranks = static_cast<std::int64_t>(t.number(i, "num_gpus"));
@@ -97,8 +96,8 @@ void add_nccl(const OperatorTable& t, bool nvls, std::vector<CollectiveSample>& 
   }
 }
 
-/// `partial`: groups that are not 2, 4 or 8 ranks too (irrelevant to training, and a hybrid cube mesh has no even rings
-/// for them).
+/// `partial`: also adds groups other than 2, 4 or 8 ranks. Training does not use them, and a hybrid cube mesh has no
+/// even rings for them.
 void add_all_reduce(const OperatorTable& t, bool partial, std::vector<CollectiveSample>& out) {
   for (std::size_t i = 0; i < t.rows.size(); ++i) {
     const auto ranks = static_cast<std::int64_t>(t.number(i, "num_gpus"));
@@ -108,7 +107,7 @@ void add_all_reduce(const OperatorTable& t, bool partial, std::vector<Collective
   }
 }
 
-/// Aceso's profiler: MB of a rank's own part for all-gathers, of the whole tensor for the others.
+/// Adds samples of Aceso's profiler. Its MB are a rank's own part for all-gathers and the whole tensor otherwise.
 void add_cloud(const OperatorTable& t, const std::string& hardware, std::vector<CollectiveSample>& out) {
   for (std::size_t i = 0; i < t.rows.size(); ++i) {
     if (t.text(i, "hw") != hardware) continue;
@@ -122,7 +121,7 @@ void add_cloud(const OperatorTable& t, const std::string& hardware, std::vector<
 
 double gathered_bytes(const OperatorTable& t, std::size_t i) { return t.number(i, "g2g_mb") * 1048576; }
 
-/// All-gathers alone, across nodes; all groups of the node at once share its NIC.
+/// Adds all-gathers across nodes only. All groups of a node share its NIC at the same time.
 void add_network(const OperatorTable& t, std::vector<CollectiveSample>& out) {
   for (std::size_t i = 0; i < t.rows.size(); ++i) {
     if (t.number(i, "n") > 0 || t.number(i, "g2g_mb") <= 0 || t.number(i, "nodes") < 2) continue;
@@ -155,7 +154,7 @@ void add_overlap(const OperatorTable& t, double memory_bandwidth, std::vector<Ov
 struct FabricSource {
   const char* fabric;
   const char* basis;
-  const char* device;  ///< whose usual node it is
+  const char* device;  ///< its usual node was measured
   std::vector<const char*> nccl, all_reduce;
   const char* cloud = nullptr;
 };
@@ -180,7 +179,7 @@ std::vector<FabricSource> sources() {
   };
 }
 
-/// The usual node of a device: the levels that a sample sees.
+/// Returns the fabric levels of the usual node of a device.
 std::vector<FabricLevel> node_levels(const char* device) {
   auto cluster = load_cluster("{nodes: 1, device: " + std::string(device) + "}", "calibration");
   ESPALIER_CHECK(cluster.ok());
@@ -257,7 +256,7 @@ Result<FabricFit> fit_source(const std::string& directory, const FabricSource& s
     if (!table) return table.error();
     add_all_reduce(*table, false, samples);
   }
-  // Times of a profiler that launches from Python and waits: what precedes the bytes is not the fabric's.
+  // The profiler launches from Python and waits, so the time before the first byte is not the fabric's.
   std::vector<std::string> names = {"efficiency", "latency_us", "start_us", "ramp", "small_group"};
   if (source.cloud != nullptr) {
     auto table = load_table(directory, "collectives_cloud.csv");
@@ -271,8 +270,9 @@ Result<FabricFit> fit_source(const std::string& directory, const FabricSource& s
   return f;
 }
 
-/// Nodes of 8 A100 behind one NIC of 100 Gb/s (Google Cloud's figure for this machine): every all-gather across nodes
-/// of Mist's runs, 1 to 8 ranks a node, all groups at once. The V100 runs are left out: their line rate is not known.
+/// Fits the network of nodes of 8 A100 behind one NIC of 100 Gb/s (Google Cloud's figure for this machine). Uses
+/// every all-gather across nodes of Mist's runs, with 1 to 8 ranks a node and all groups at once. The V100 runs are
+/// left out because their line rate is unknown.
 Result<FabricFit> fit_network(const OperatorTable& a100) {
   std::vector<CollectiveSample> samples;
   add_network(a100, samples);
@@ -282,9 +282,9 @@ Result<FabricFit> fit_network(const OperatorTable& a100) {
   return fit_level(samples, cluster->levels(), 1, {"efficiency", "latency_us", "ramp", "congestion"}, kTcpHop);
 }
 
-/// Bus bandwidths of collectives of 256 MB on 2 to 64 nodes of 8 H100 that the Ultra-Scale Playbook shows of its
-/// cluster: means of repeated runs. One size tells no start from a hop and no ramp: these stay the usual ones, and so
-/// does efficiency. Few rows: none is held out.
+/// Fits bus bandwidths of 256 MB collectives on 2 to 64 nodes of 8 H100, from the Ultra-Scale Playbook (means of
+/// repeated runs on its cluster). A single size cannot separate the start from a hop, nor show the ramp. These keep
+/// their usual values, and so does efficiency. The rows are few, so none is held out.
 Result<FabricFit> fit_playbook(const OperatorTable& t) {
   constexpr double kBytes = 256e6;
   constexpr std::int64_t kNode = 8;
@@ -308,7 +308,7 @@ Result<FabricFit> fit_playbook(const OperatorTable& t) {
   return f;
 }
 
-/// The fitted values, then those of `before` that no table determines.
+/// Merges the fitted values with the values of `before` that no table determines.
 void merge(const cluster::FabricCalibration& before, cluster::FabricCalibration& fitted) {
   for (const auto& value : before.values) {
     const auto same = [&](const auto& v) { return v.first == value.first; };
@@ -350,7 +350,7 @@ Result<std::string> calibrate_fabrics(const std::string& directory, const cluste
     cluster::FabricCalibration merged;
     merged.basis = c.basis;
     merged.kind = c.kind;
-    // A TCP network: what a hop takes there says nothing about others.
+    // On a TCP network, the time of a hop does not transfer to other networks.
     for (const auto& v : network->calibration.values)
       if (c.kind == FabricKind::ethernet || v.first->name == "efficiency" || v.first->name == "congestion")
         merged.values.push_back(v);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coefficients of fabrics, networks and overlap from published tables (data/operators), with the cost model's own
-// functions.
+// Fits coefficients of fabrics, networks and overlap to published tables (data/operators) with the functions of
+// the cost model.
 //
-//   fabric    r = log(collective_s / measured) over operations, group sizes and message sizes; five scalars
-//             (efficiency, hop, start, ramp,
-//             small group), priors of cluster/fabric_calibration.h, Huber's loss from 10 %
-//   network   the same over all-gathers across nodes, with efficiency and congestion free
-//   overlap   r = log(pair_time(c, w, κ) / measured) of a GEMM (w alone) and an all-gather (c alone) run at once; κ
-//             from cost/overlap.h with the
-//             all-gather's own measured bus rate; three scalars for all devices, Huber's loss from 3 %
-// Two rows of three are fitted, the third (by a hash of the row) is held out and judged; the shipped coefficients are
-// from the two.
+//   fabric    r = log(collective_s / measured) over operations, group sizes and message sizes. Five scalars are free:
+//             efficiency, hop, start, ramp and small group. Priors are in cluster/fabric_calibration.h; Huber's loss is
+//             linear beyond 10 %.
+//   network   r is the same over all-gathers across nodes, with efficiency and congestion free.
+//   overlap   r = log(pair_time(c, w, κ) / measured) of a GEMM (w alone) and an all-gather (c alone) that run at once.
+//             κ comes from cost/overlap.h with the measured bus rate of this all-gather. Three scalars cover all
+//             devices; Huber's loss is linear beyond 3 %.
+//
+// Two of three rows are fitted. The third, chosen by a hash of the row, is held out and judged. The shipped
+// coefficients come from the fitted rows alone.
 #pragma once
 
 #include <optional>
@@ -26,16 +27,16 @@ namespace espalier::lab {
 
 enum class Collective { all_gather, reduce_scatter, all_reduce, all_to_all };
 
-/// One measured collective on `inside` ranks of each of `nodes` nodes.
+/// Holds one measured collective on `inside` ranks of each of `nodes` nodes.
 struct CollectiveSample {
   Collective operation = Collective::all_gather;
   std::int64_t inside = 1, nodes = 1;
-  double bytes = 0;  ///< S of cost/collective.h
+  double bytes = 0;  ///< S in cost/collective.h
   double seconds = 0;
   bool held = false;
 };
 
-/// A GEMM and an all-gather, alone and at once.
+/// Holds the times of a GEMM and an all-gather, each alone and both at once.
 struct OverlapSample {
   double communication_s = 0, compute_s = 0, together_s = 0;
   double traffic = 0;  ///< bus rate of the all-gather alone / memory bandwidth
@@ -44,7 +45,7 @@ struct OverlapSample {
 
 struct Residuals {
   std::int64_t rows = 0, held_rows = 0;
-  double median = 0, p90 = 0, held_median = 0, held_p90 = 0;  ///< of |predicted/measured − 1|
+  double median = 0, p90 = 0, held_median = 0, held_p90 = 0;  ///< quantiles of |predicted/measured − 1|
 };
 
 struct FabricFit {
@@ -58,14 +59,14 @@ struct OverlapFit {
 
 double predicted_s(const CollectiveSample& sample, const std::vector<FabricLevel>& levels);
 
-/// Fits the named coefficients of `levels[fitted]`; the others stay. `latency_us`: prior of the hop where it is not
-/// that of a link.
+/// Fits the named coefficients of `levels[fitted]`; the others keep their values. `latency_us` is the prior of the
+/// hop where it differs from that of a link.
 FabricFit fit_level(const std::vector<CollectiveSample>& samples, const std::vector<FabricLevel>& levels, std::size_t fitted,
                     const std::vector<std::string>& names, std::optional<double> latency_us = std::nullopt);
 OverlapFit fit_overlap(const std::vector<OverlapSample>& samples);
 
-/// All fits from the tables in `directory`, as the text of data/calibration/fabrics.yaml. Entries of `before` that no
-/// table covers (priors) are kept.
+/// Runs all fits on the tables in `directory` and returns the text of data/calibration/fabrics.yaml. Keeps entries of
+/// `before` that no table covers (priors).
 Result<std::string> calibrate_fabrics(const std::string& directory, const cluster::FabricCalibrations& before);
 
 }  // namespace espalier::lab

@@ -19,7 +19,7 @@ std::vector<FabricLevel> one_level() {
   return {node};
 }
 
-// Times made with known coefficients: the fit finds them; the priors pull the weakest (small groups) by 3 %.
+// The fit recovers the coefficients that generated the times; the priors shift the weakest one (small groups) by 3 %.
 TEST(FabricFit, RecoversWhatMadeTheTimes) {
   auto levels = one_level();
   levels[0].efficiency = 0.8;
@@ -40,7 +40,7 @@ TEST(FabricFit, RecoversWhatMadeTheTimes) {
   EXPECT_LT(fit.residuals.held_p90, 0.01);
 }
 
-// κ_w = 1.05 + 6·traffic, κ_c = 1.02.
+// The generating coefficients are κ_w = 1.05 + 6·traffic and κ_c = 1.02.
 TEST(FabricFit, RecoversTheSlowDown) {
   std::vector<OverlapSample> samples;
   for (const double traffic : {0.0, 0.02, 0.05, 0.1, 0.13})
@@ -54,7 +54,7 @@ TEST(FabricFit, RecoversTheSlowDown) {
   EXPECT_NEAR(fit.values[2].second, 6.0, 0.1);
 }
 
-// The shipped file is what the fit writes from the shipped tables.
+// The shipped file equals the text that the fit writes from the shipped tables.
 TEST(FabricFit, ShippedCoefficientsAreThoseOfTheTables) {
   const std::string data = ESPALIER_SOURCE_DIR "/data", file = data + "/calibration/fabrics.yaml";
   const auto before = cluster::read_fabric_calibration(*base::read_file(file), file);

@@ -11,17 +11,17 @@
 namespace espalier::lab {
 namespace {
 
-constexpr std::size_t kPriorEngines = 2;  // what the physical prior counts for when engines are pooled
-// posterior sigma over prior sigma above which a coefficient was not determined
+constexpr std::size_t kPriorEngines = 2;  // number of engines whose weight the physical prior has in pooling
+// A coefficient with a larger posterior sigma over prior sigma was not determined by the data.
 constexpr double kStillPrior = 0.9;
 
 std::size_t fields() { return coefficient_fields().size(); }
 
-/// Scale in which coefficients are averaged: log of multipliers, additive ones as they are.
+/// Converts a coefficient to the scale of averaging: logarithms of multipliers, additive ones unchanged.
 double to_scale(const CoefficientField& f, double value) { return f.additive ? value : std::log(value); }
 double from_scale(const CoefficientField& f, double x) { return f.additive ? x : std::exp(x); }
 
-/// Weights of the rows: repeats share one, and a family counts for most_rows at most.
+/// Returns the weights of the rows: repeats share one weight, and a family has at most the weight of most_rows rows.
 std::vector<double> weights_of(const std::vector<const calibrate::CorpusRow*>& rows, double most_rows) {
   std::map<std::string, double> total;
   for (const calibrate::CorpusRow* r : rows) total[r->family] += r->weight;
@@ -36,7 +36,8 @@ int FrameworkFit::fitted_scalars() const {
   int n = 0;
   for (std::size_t j = 0; j < fields(); ++j) {
     const auto& f = coefficient_fields()[j];
-    n += fitted[j] && !(f.additive && value.*f.member == 0.0);  // a term that the runs remove is no scalar of the model
+    // A term that the runs remove is not a scalar of the model.
+    n += fitted[j] && !(f.additive && value.*f.member == 0.0);
   }
   return n;
 }
@@ -53,19 +54,19 @@ Prior base_prior() {
 
 namespace {
 
-/// Everything one engine is fitted with.
+/// Holds the inputs of the fit of one engine.
 struct Task {
   const std::vector<const calibrate::CorpusRow*>& rows;
   const Prior& prior;
   const FrameworkFitOptions& options;
-  calibrate::FitOptions solver;     ///< weights of the rows, then of the sources' common errors, where there are any
-  std::vector<std::size_t> source;  ///< of each row
+  calibrate::FitOptions solver;     ///< weights of the rows, then of the sources' common errors if any
+  std::vector<std::size_t> source;  ///< by row
   std::size_t sources = 0;
 };
 
-/// b_s of every source (framework_fit.h), from log(t/T) of the rows.
+/// Returns b_s of every source (framework_fit.h) from log(t/T) of the rows.
 std::vector<double> common_errors(const Task& task, const std::vector<double>& ratio) {
-  constexpr double kFar = 0.5;  // a row in a state of its own says nothing about its cluster
+  constexpr double kFar = 0.5;  // an outlying row carries no information about its cluster
   std::vector<double> common(task.sources, 0.0);
   if (task.options.between_sources <= 0) return common;
   std::vector<double> precision(task.sources, 1.0 / (task.options.between_sources * task.options.between_sources));
@@ -87,7 +88,7 @@ void number_sources(Task& task) {
   if (task.options.between_sources > 0) task.solver.weight.resize(task.rows.size() + task.sources, 1.0);
 }
 
-/// Solves for the fields that are free; the others stay at the prior. Sigma and `fitted` of the free ones are filled.
+/// Solves for the free fields; the others stay at the prior. Fills sigma and `fitted` of the free fields.
 FrameworkFit solve(const Task& task, const std::array<bool, 16>& free) {
   FrameworkFit fit;
   fit.value = task.prior.center;
@@ -120,7 +121,7 @@ FrameworkFit solve(const Task& task, const std::array<bool, 16>& free) {
   fit.value = coefficients(solved.values);
   for (std::size_t i = 0; i < field.size(); ++i) {
     const std::size_t j = field[i];
-    // pushed against the prior itself
+    // The data pushed it against the prior itself.
     const bool rests = solved.at_bound[i] && solved.values[i] == parameters[i].prior;
     fit.sigma[j] = solved.standard_error[i];
     fit.fitted[j] = !rests && solved.standard_error[i] < kStillPrior * task.prior.sigma[j];
@@ -128,7 +129,7 @@ FrameworkFit solve(const Task& task, const std::array<bool, 16>& free) {
   return fit;
 }
 
-/// Of what the data determine, the `most` fields that they determine best.
+/// Selects, among the fields that the data determine, the `most` best determined ones.
 std::array<bool, 16> best_determined(const FrameworkFit& fit, const Prior& prior, int most) {
   std::vector<std::pair<double, std::size_t>> order;
   for (std::size_t j = 0; j < fields(); ++j)
@@ -170,8 +171,8 @@ FrameworkFit fit_framework(const std::vector<const calibrate::CorpusRow*>& rows,
 
 namespace {
 
-/// Weighted mean in which an engine far from the others pulls with bounded force (Huber, threshold 1.345 of its own
-/// spread).
+/// Returns a weighted mean in which an outlying engine has bounded influence (Huber, threshold 1.345 of
+/// its own spread).
 double robust_mean(const std::vector<std::array<double, 2>>& value_variance, double start) {
   constexpr double kThreshold = 1.345;
   double mean = start;

@@ -23,7 +23,7 @@ std::string record(int id, const std::string& source, int hidden, int micro_batc
          n(seconds) + "}}\n";
 }
 
-/// Runs of one source whose truth is the model itself with other coefficients.
+/// Returns runs of one source that the model itself generated with other coefficients.
 calibrate::Corpus synthetic(const std::string& source, const FrameworkCoefficients& truth) {
   std::string lines;
   int id = 0;
@@ -48,8 +48,8 @@ TEST(FrameworkFit, RecoversWhatTheDataDetermine) {
     EXPECT_NEAR(calibrate::predicted_s(*r, fit.value) / *r->result.measured_s, 1.0, 0.03) << r->result.label;
 }
 
-// A cluster that is slow as a whole is not the engine's: with a common error allowed less of it goes into the
-// coefficients.
+// A cluster that is slow as a whole does not slow the engine: with a common error allowed, less of it
+// enters the coefficients.
 TEST(FrameworkFit, WhatASourceHasInCommonIsNotTheEngines) {
   FrameworkCoefficients truth = base_prior().center;
   calibrate::Corpus corpus = synthetic("slow cluster", truth);
@@ -68,8 +68,8 @@ TEST(FrameworkFit, WhatASourceHasInCommonIsNotTheEngines) {
   EXPECT_LT(bias(between), bias(inside) - 0.02);
 }
 
-// All engines slow on one device, by what its kernels would be at 0.8: the device learns, and forgets when nothing is
-// known.
+// All engines are slow on one device, as if its kernels ran at 0.8. The fit lowers that device, and clearing the
+// values restores the prior.
 TEST(TrainingFit, ADeviceKeepsLessThanItsKernels) {
   calibrate::Corpus corpus = synthetic("source", base_prior().center);
   const double prior = corpus.rows.front().run.job.cluster.groups.front().device.efficiency.sustained;
@@ -97,9 +97,9 @@ TEST(Protocol, ASourceLeftOutIsPredictedWithoutItsRows) {
   truth.elementwise = 1.8;
   calibrate::Corpus corpus = synthetic("only", truth);
   ProtocolOptions options;
-  options.fit.between_sources = 0;  // what one source alone shows is otherwise half taken for its cluster
+  options.fit.between_sources = 0;  // otherwise half of a single source's error is attributed to its cluster
   const Protocols p = run_protocols(corpus, options);
-  ASSERT_EQ(p.left_out.size(), 1u);  // nothing else was measured: S has the priors, G has learnt from the other folds
+  ASSERT_EQ(p.left_out.size(), 1u);  // no other source exists: S uses the priors, G the other folds
   EXPECT_EQ(p.left_out.begin()->second.engines.begin()->second, base_prior().center);
   double source_out = 0, grouped = 0;
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
@@ -111,7 +111,8 @@ TEST(Protocol, ASourceLeftOutIsPredictedWithoutItsRows) {
   EXPECT_LT(grouped, 0.6 * source_out);
 }
 
-/// G of rows that take `factor` times as long as the priors say, by hidden size; what the priors say of a row is 1.
+/// Returns the errors of G on rows that take `factor` times the time that the priors predict, by hidden size. An
+/// unchanged prediction gives 1.
 std::vector<double> grouped_errors(calibrate::Corpus& corpus, const std::map<int, double>& factor) {
   for (calibrate::CorpusRow& r : corpus.rows)
     *r.result.measured_s *= factor.at(static_cast<int>(r.run.job.model.layer(1).hidden));
@@ -126,8 +127,8 @@ std::vector<double> grouped_errors(calibrate::Corpus& corpus, const std::map<int
   return out;
 }
 
-// A cluster that is slow in all its groups is learnt; groups that contradict each other teach nothing, and what was
-// known is kept.
+// A cluster that is slow in all its groups is learnt. Groups that contradict each other change nothing: the earlier
+// values are kept.
 TEST(GroupedProtocol, RunsChangeOnlyWhatTheySayOfOtherGroups) {
   calibrate::Corpus slow = synthetic("slow", base_prior().center);
   for (const double ratio : grouped_errors(slow, {{1024, 1.2}, {2048, 1.2}, {4096, 1.2}})) {
@@ -138,8 +139,8 @@ TEST(GroupedProtocol, RunsChangeOnlyWhatTheySayOfOtherGroups) {
   for (const double ratio : grouped_errors(apart, {{1024, 1.25}, {2048, 0.8}, {4096, 1.0}})) EXPECT_DOUBLE_EQ(ratio, 1.0);
 }
 
-// Two chips of which nothing is known. What one fold has taught of them stays out of the next: groups that contradict
-// each other still change nothing.
+// Uses two chips without earlier data. The next fold does not use what the last one added about them: groups that
+// contradict each other still change nothing.
 TEST(GroupedProtocol, WhatOneFoldSaysOfDevicesIsForgotten) {
   calibrate::Corpus corpus = synthetic("chips", base_prior().center);
   for (std::size_t i = 0; i < corpus.rows.size(); i += 2) {
@@ -149,8 +150,8 @@ TEST(GroupedProtocol, WhatOneFoldSaysOfDevicesIsForgotten) {
   for (const double ratio : grouped_errors(corpus, {{1024, 1.25}, {2048, 0.8}, {4096, 1.0}})) EXPECT_DOUBLE_EQ(ratio, 1.0);
 }
 
-// Of a source with one model on one number of GPUs the configurations are left out. Three runs are too few to change
-// what is known.
+// A source with one model on one number of GPUs has its configurations left out instead. Three runs are too few to
+// change the coefficients.
 TEST(GroupedProtocol, OfASingleGroupItsConfigurationsAreLeftOut) {
   calibrate::Corpus corpus = synthetic("one", base_prior().center);
   std::erase_if(corpus.rows, [](const calibrate::CorpusRow& r) { return r.group != "GPT-2048|8"; });
@@ -171,14 +172,14 @@ TEST(Protocol, RepeatsOfOneConfigurationShareTheWeightOfOne) {
 }
 
 TEST(Intervals, QuantilesByHand) {
-  // weights 1, 1, 2: half of the weight is reached at the second value, nine tenths at the third
+  // With the weights 1, 1, 2, the second value reaches half of the weight and the third nine tenths.
   EXPECT_DOUBLE_EQ(weighted_quantile({{3, 2}, {1, 1}, {2, 1}}, 0.5), 2);
   EXPECT_DOUBLE_EQ(weighted_quantile({{3, 2}, {1, 1}, {2, 1}}, 0.9), 3);
   EXPECT_DOUBLE_EQ(weighted_quantile({}, 0.9), 0);
 }
 
-// Two sources with one engine, off by 0.3 to either side: under S what they share is in their errors, so nothing is
-// added between clusters, and either says little of a third.
+// Two sources with one engine are off by 0.3 in opposite directions. Under S, the errors contain what they share, so
+// nothing is added between clusters. Neither source predicts a third well.
 TEST(Intervals, SourcesShareAnErrorWhereNothingOfThemWasKnown) {
   std::vector<Residual> residuals;
   for (int i = 0; i < 50; ++i) {
@@ -187,7 +188,7 @@ TEST(Intervals, SourcesShareAnErrorWhereNothingOfThemWasKnown) {
   }
   const auto known = fit_intervals(residuals, residuals, true, {});
   const auto own = planner::interval_for(known, "nanotron", "l4");
-  // two effective runs of variance 0.09 and a thousand prior ones of the same: 1.2824 · 0.3, the two sides alike
+  // Two effective runs of variance 0.09 meet a thousand prior runs of the same variance: 1.2824 · 0.3 on both sides.
   EXPECT_GT(own.high, std::exp(1.28 * 0.29));
   EXPECT_LT(own.high, std::exp(1.89 * 0.4));
   EXPECT_NEAR(std::log(own.high), -std::log(own.low), 0.01);
@@ -199,12 +200,12 @@ TEST(Intervals, UnknownPairsFallBackAndSaySo) {
   const auto table = fit_intervals(residuals, residuals, false, {});
   const auto own = planner::interval_for(table, "nanotron", "h100-sxm-80gb");
   EXPECT_EQ(own.basis, "calibrated: h100-sxm-80gb, nanotron, 100 runs");
-  // quantiles -0.082 and 0.08, and 1.2816 · 0.12 between clusters, in quadrature
+  // The quantiles -0.082 and 0.08 combine in quadrature with 1.2816 · 0.12 between clusters.
   EXPECT_NEAR(own.low, std::exp(-0.174), 0.01);
   EXPECT_NEAR(own.high, std::exp(0.173), 0.01);
   const auto elsewhere = planner::interval_for(table, "nanotron", "l4");
   EXPECT_EQ(elsewhere.basis.rfind("uncalibrated", 0), 0u);
-  EXPECT_LT(elsewhere.low, own.low);  // wider where no run reaches
+  EXPECT_LT(elsewhere.low, own.low);  // wider for a device without runs
   EXPECT_EQ(planner::interval_for({}, "generic", "l4").basis, "uncalibrated: priors of l4, engine generic");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protocol G of one source.
+// Implements protocol G for one source.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,18 +18,21 @@ namespace {
 using Rows = std::vector<const calibrate::CorpusRow*>;
 using Seconds = std::vector<double>;
 
-/// What the runs of a source may change of what other sources say: nothing, its engines, its engines and devices.
+/// Counts the adaptations that the runs of a source may choose: none, its engines, or its engines and devices.
 constexpr std::size_t kAdaptations = 3;
-constexpr std::size_t kMostInside = 80;  ///< rows that teach where the choice alone depends on it: every n-th of more
+/// Limits the rows that a lesson fits when only the choice depends on it; larger sets are thinned to every n-th row.
+constexpr std::size_t kMostInside = 80;
 
-/// Rows of a source, copied since devices change, and the fold of each.
+/// Holds copies of the rows of a source, since their devices change, and the fold of each.
 struct Source {
   std::vector<calibrate::CorpusRow> rows;
-  std::vector<std::vector<NodeGroup>> nodes;  ///< of each row, before this source's runs have said anything of its
-                                              ///< devices
+  /// Holds the node groups of each row, before the runs of this source changed its devices.
+  std::vector<std::vector<NodeGroup>> nodes;
   std::vector<int> fold;
   std::set<int> folds;
-  bool several_chips = false;  ///< devices keep what each has shown; of a single chip the engine's coefficients say it
+  /// Devices are fitted only where there are several chips; for a single chip the engine's coefficients
+  /// absorb its rate.
+  bool several_chips = false;
   const Known* known = nullptr;
   const ProtocolOptions* options = nullptr;
 };
@@ -62,7 +65,7 @@ void fit_devices(Source& s, const std::vector<std::size_t>& places, const std::m
   for (calibrate::CorpusRow& row : s.rows) put_training_values(row, fit.values);
 }
 
-/// Seconds by place and adaptation.
+/// Holds predicted seconds by adaptation and row.
 using Predictions = std::array<Seconds, kAdaptations>;
 
 void predict(Source& s, const std::map<std::string, FrameworkCoefficients>& engines, const std::vector<std::size_t>& asked,
@@ -74,7 +77,7 @@ void predict(Source& s, const std::map<std::string, FrameworkCoefficients>& engi
   }
 }
 
-/// `asked` as `taught` adapts what is known; 0 of all other rows.
+/// Predicts the rows `asked` under each adaptation fitted to the rows `taught`; all other rows are 0.
 Predictions predict(Source& s, const std::vector<std::size_t>& taught, const std::vector<std::size_t>& asked) {
   Predictions out;
   for (std::size_t i = 0; i < s.rows.size(); ++i) s.rows[i].run.job.cluster.groups = s.nodes[i];
@@ -96,7 +99,7 @@ std::vector<std::size_t> places(const Source& s, const std::function<bool(int)>&
   return out;
 }
 
-/// What differs but for the batch: runs of one configuration are left out together.
+/// Returns a key of everything but the batch; runs of one configuration are left out together.
 std::string configuration_of(const calibrate::CorpusRow& row) {
   return row.group + "|" + row.result.label + "|" + row.result.engine + "|" +
          std::string(to_string(row.run.job.training.precision));
@@ -109,17 +112,17 @@ std::vector<std::size_t> every_nth(std::vector<std::size_t> all) {
   return out;
 }
 
-/// The loss of the fits.
+/// Returns the loss that the fits use.
 double loss(double error, double noise) { return calibrate::robust_loss(error / noise, kTrainingHuber, kTrainingFar); }
 
-/// Rows of a source that are asked what others of it, without the fold that is judged, have taught.
+/// Holds held-out rows and their predictions from other rows of the source, without the fold that is judged.
 struct FoldLesson {
   std::vector<std::size_t> asked;
   Predictions seconds;
 };
 
-/// Models with experts, or without, outside fold `f`: each of their folds left out beside it, or, of a single one, each
-/// of its configurations.
+/// Returns the lessons of models with experts, or without, outside fold `f`. Each of their folds is left out together
+/// with `f`; if there is only one, each of its configurations is.
 std::vector<FoldLesson> lessons_without(Source& s, int f, bool experts, const std::map<std::pair<int, int>, Predictions>& pairs) {
   const auto of_kind = [&](std::size_t i) { return has_experts(s.rows[i].run.job.model) == experts; };
   std::map<int, std::vector<std::size_t>> by_fold;
@@ -143,8 +146,8 @@ std::vector<FoldLesson> lessons_without(Source& s, int f, bool experts, const st
   return out;
 }
 
-/// What predicts best in the lessons: the least that is not worse than the best by more than the standard error of the
-/// difference over the lessons (the rule of one standard error, Breiman et al. 1984).
+/// Returns the adaptation that predicts the lessons best. A smaller one wins if its loss exceeds the best by at most
+/// the standard error of the difference over the lessons (one-standard-error rule, Breiman et al. 1984).
 std::size_t chosen(const Source& s, const std::vector<FoldLesson>& lessons) {
   std::vector<std::array<double, kAdaptations>> losses;
   std::array<double, kAdaptations> total{};

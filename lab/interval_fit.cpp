@@ -9,7 +9,7 @@
 namespace espalier::lab {
 namespace {
 
-constexpr double kTenth = 1.2816;  // standard deviations of a normal distribution below which nine tenths lie
+constexpr double kTenth = 1.2816;  // 90 % quantile of the standard normal distribution
 
 planner::PredictionInterval interval_of(Sides sides, double between, double widening) {
   planner::PredictionInterval i;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Intervals from residuals; what they stand for is described in src/planner/interval.h, the statistics in lab/spread.h.
+// Fits intervals to residuals. src/planner/interval.h explains their meaning, lab/spread.h the statistics.
 #pragma once
 
 #include <string>
@@ -20,26 +20,26 @@ struct Residual {
 
 struct IntervalOptions {
   double level = 0.8;
-  /// Clusters with one engine and device differ by more than the runs of each do (one runs 15 % slow on a single node,
-  /// for no known cause):
-  /// standard deviation of their common error on the logarithmic scale, added in quadrature where the residuals do not
-  /// have it.
+  /// Standard deviation, on the logarithmic scale, of the error that all runs of a cluster share. Clusters with the
+  /// same engine and device differ by more than the runs within each; one runs 15 % slow on a single node without
+  /// known cause. It is added in quadrature where the residuals do not include it.
   double between_sources = 0.12;
-  double widening = 1.5;  ///< on the logarithmic scale, once where the device has no run
+  double widening = 1.5;  ///< on the logarithmic scale, applied once where the device has no run
 };
 
-/// Which errors share a part: those of a family, where the coefficients knew nothing of it; those of a group inside it,
-/// where they did.
+/// Selects which errors share a part: errors of a family if the coefficients were fitted without it, errors of a
+/// group inside the family otherwise.
 enum class Sharing { family, group };
 std::vector<ErrorPoint> points_of(const std::vector<Residual>& residuals, Sharing sharing);
 
-/// v₀ and d₀ of the mean squares of the families, each with the runs that it is worth; families of one run say nothing.
-/// Of a single family its mean square, worth one run.
+/// Returns v₀ and d₀ of the mean squares of the families, each weighted by its effective runs. Families with one run
+/// are skipped. Fewer than two families give the mean square of all residuals, worth one run.
 Variance prior_of_families(const std::vector<Residual>& residuals, Sharing sharing);
 
-/// Every pair that occurs, every engine and every device alone, and the general case. `own`: residuals where the engine
-/// was known, by engine and device; `general`: where nothing of the source was, all there is for an engine that never
-/// ran. `own_is_general`: the first are of the second kind, and what clusters differ by is in them.
+/// Fits an interval for every pair of engine and device that occurs, for every engine and every device alone, and in
+/// general. `own`: residuals by engine and device, predicted with the engine known. `general`: residuals predicted
+/// without anything from their source, the only data for an engine that never ran. `own_is_general`: `own` is of the
+/// second kind too and already includes the differences between clusters.
 planner::IntervalTable fit_intervals(const std::vector<Residual>& own, const std::vector<Residual>& general, bool own_is_general,
                                      const IntervalOptions& options);
 

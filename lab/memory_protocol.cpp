@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory under both protocols: the allocator's reserve is the one scalar that is fitted.
+// Judges memory under both protocols; the allocator's reserve is the only scalar that is fitted.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -20,7 +20,7 @@ double tensors(const calibrate::CorpusRow& r) {
   return static_cast<double>(*r.result.predicted_bytes) / (1 + find_engine(r.result.engine)->memory.allocator_reserve);
 }
 
-/// Median reserve of the rows that qualify, shrunk to `prior` with the weight of kPriorRuns.
+/// Returns the median reserve of the rows that qualify, shrunk to `prior` with the weight of kPriorRuns.
 double reserve_of(const calibrate::Corpus& corpus, double prior, const std::function<bool(const calibrate::CorpusRow&)>& wanted) {
   std::vector<double> ratios;
   for (const calibrate::CorpusRow& r : corpus.rows)

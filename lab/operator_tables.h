@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published operator times as tables: comma-separated values under two comment lines (source and licence; what was
-// measured). data/operators/ holds a thinned copy of each, so that a clean clone can fit; the rest of the full table is
-// then held out.
+// Reads published operator times as tables: comma-separated values under two comment lines. These give the source
+// with its licence, and what was measured. The folder data/operators/ holds a thinned copy of each, so that a clean
+// clone can fit; the rest of the full table is then held out.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ struct OperatorTable {
 };
 
 Result<OperatorTable> parse_table(std::string_view text, const std::string& name);
-/// Reads DIRECTORY/name; empty table when there is none.
+/// Reads DIRECTORY/name; returns an empty table if the file is missing.
 Result<OperatorTable> load_table(const std::string& directory, const std::string& name);
 
-/// A number that depends on the row's text only (FNV-1a, 64 bits): who is kept and who is held out does not depend on
-/// order.
+/// Hashes the text of a row (FNV-1a, 64 bits). Whether a row is kept or held out therefore does not depend on the
+/// order of the rows.
 std::uint64_t row_hash(std::string_view line);
-/// The rows whose hash is a multiple of `step`: the same on every machine.
+/// Returns the rows whose hash is a multiple of `step`, which are the same on every machine.
 OperatorTable thinned(const OperatorTable& table, std::uint64_t step);
 std::string to_text(const OperatorTable& table);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Priors that are stated to agree with our own measurements on one H100 do (scripts/measure/operators.py).
+// Checks the priors that are documented to agree with our own measurements on one H100
+// (scripts/measure/operators.py).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ OperatorTable own(const char* name) {
   return table.ok() ? *table : OperatorTable{};
 }
 
-/// Rate of the backward pass relative to that of the forward pass, 2.5 times its work.
+/// Compares the rate of the backward pass with that of the forward pass; its work is 2.5 times as much.
 TEST(OwnMeasurements, BackwardPassOfAttention) {
   const OperatorTable t = own("attention_own_h100.csv");
   std::vector<double> at_4096;
@@ -51,7 +52,7 @@ TEST(OwnMeasurements, FlashAttention2BesideCudnn) {
   EXPECT_NEAR(median(share), cluster::prior_efficiency("h100-sxm-80gb").attention_flash2, 0.01);
 }
 
-/// What loops of 3 s reach of the rate that the catalogue gives single products.
+/// Compares the rate of 3 s loops with the catalogue's rate of single products.
 TEST(OwnMeasurements, RateOfProductsInLongLoops) {
   const OperatorTable t = own("gemm_own_h100.csv");
   DeviceKind single = *device_called("h100-sxm-80gb");

@@ -21,7 +21,7 @@ std::map<std::string, Rows> by_engine(const calibrate::Corpus& corpus, const std
 Fits fit_each(const std::map<std::string, Rows>& rows, const Prior& prior, const ProtocolOptions& options, const Fits* known) {
   Fits fits;
   for (const auto& [engine, list] : rows) {
-    if (known) {  // nothing was left out of this engine: the fit on all rows holds
+    if (known) {  // nothing was left out for this engine: the fit on all rows holds
       const auto it = known->find(engine);
       if (it != known->end() && it->second.rows == static_cast<std::int64_t>(list.size())) {
         fits.emplace(engine, it->second);
@@ -33,8 +33,8 @@ Fits fit_each(const std::map<std::string, Rows>& rows, const Prior& prior, const
   return fits;
 }
 
-/// Coefficients of every engine, and of devices, when `without` is unknown: fitted where other sources speak of them,
-/// else the pooled prior.
+/// Holds the coefficients of every engine and of devices with the source `without` left out. They are fitted where
+/// other sources cover them; otherwise they are the pooled prior.
 struct Knowledge {
   Fits first, fits;  ///< from the base prior, then from the pooled one
   Prior pooled;
@@ -51,7 +51,7 @@ std::map<std::string, FrameworkCoefficients> values_of(const std::map<std::strin
   return out;
 }
 
-/// Engines and devices in turn, on all rows.
+/// Fits engines and devices in turn, on all rows.
 Knowledge learn_all(calibrate::Corpus& corpus, const ProtocolOptions& options) {
   Knowledge k;
   set_training_values(corpus, {});
@@ -67,7 +67,8 @@ Knowledge learn_all(calibrate::Corpus& corpus, const ProtocolOptions& options) {
   return k;
 }
 
-/// Without one family: devices again with what the other families say of engines, then the engines of the family.
+/// Fits without one family: first the devices, given the engines of the other families, then the engines
+/// of the family.
 Knowledge learn_without(calibrate::Corpus& corpus, const std::string& without, const ProtocolOptions& options,
                         const Knowledge& all) {
   Knowledge k;
@@ -115,7 +116,7 @@ Known known_of(const Knowledge& k, const std::map<std::string, Rows>& engines) {
 
 double log_ratio(const calibrate::CorpusRow& row, const Judged& j) { return std::log(*row.result.measured_s / j.predicted_s); }
 
-/// Of all families but one.
+/// Returns the residuals of all families but one.
 std::vector<Residual> residuals_without(const calibrate::Corpus& corpus, const std::vector<Judged>& judged,
                                         const std::string& without) {
   std::vector<Residual> out;
@@ -141,7 +142,7 @@ void source_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& op
   }
 }
 
-/// Of a family, but for a fold.
+/// Returns the residuals of a family outside one fold.
 std::vector<Residual> residuals_of_other_folds(const calibrate::Corpus& corpus, const std::vector<Judged>& judged,
                                                const std::string& family, int fold) {
   std::vector<Residual> out;
@@ -173,8 +174,8 @@ bool is_judged(const std::string& family, const ProtocolOptions& options) {
   return options.judged.empty() || std::any_of(options.judged.begin(), options.judged.end(), begins);
 }
 
-/// Nothing is fitted of times: what ships, under every heading. Memory is judged under its protocols, for which rows
-/// have their folds.
+/// Predicts with the shipped coefficients under every heading and fits no times. Assigns folds to the rows because
+/// memory is judged under its own protocols.
 void predict_shipped(const calibrate::Corpus& corpus, const ProtocolOptions& options, Protocols& p) {
   for (const std::string& family : corpus.families) {
     Rows all;

@@ -1,32 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two ways of judging predictions by runs that the coefficients have not seen.
+// Judges predictions in two ways, each by runs that the coefficients have not seen.
 //
-//   S  the whole source left out: coefficients of its engines from the other sources, or the pooled prior where no
-//   other source has that
-//      engine. What a user of a new cluster gets.
-//      The same of what devices keep of their kernels' rates while they train (training_fit.h): fitted without the
-//      source.
+//   S  The whole source is left out. Coefficients of its engines come from the other sources, or from the pooled prior
+//      where no other source has that engine. Device rates in training (training_fit.h) are also fitted without the
+//      source. This is what a user of a new cluster gets.
 //
-//   G  grouped folds inside the source: groups = (model, GPU count) dealt to `folds` folds in the order of their names,
-//   largest group
-//      first to the emptiest fold; of a source with one group alone its configurations. What a user gets after
-//      `espalier calibrate` on some runs.
-//      Each fold is predicted with what S gave, or with engines fitted on the other folds, the prior being what S gave,
-//      or with engines and devices. Devices
-//      are fitted where there are several chips: of one alone the engine's coefficients say it. The other folds decide
-//      which, for models with and without
-//      experts apart. Each is left out in turn beside the one that is judged; of a single one its configurations are.
-//      At most 80 rows teach then. Runs of
-//      one model may say nothing of another: what S gave is kept then.
+//   G  Grouped folds inside the source. Groups (model, GPU count) are dealt to `folds` folds, largest first to the
+//      emptiest fold and ties in the order of their names. In a source with a single group, its configurations are
+//      dealt instead. This is what a user gets after `espalier calibrate` on some runs.
+//      Each fold is predicted in one of three ways. The first is the result of S. The second fits the engines on the
+//      other folds, with the result of S as the prior. The third fits engines and devices, where there are several
+//      chips; for a single one the engine's coefficients absorb its rate.
+//      The other folds choose the way, separately for models with and without experts. Each of them is left out in turn
+//      together with the judged fold; if there is only one, its configurations are. At most 80 rows are fitted in this
+//      choice. Runs of one model may carry no information about another; then the result of S is kept.
+// Memory: where an allocator's reserved memory was measured, one scalar of the engine is fitted, the reserve r: peak
+// = (1 + r)·tensors, median of measured/tensors − 1. S takes it from other sources with the engine, or else from the
+// pooled median, shrunk to the prior 6 % with the weight of 10 runs. G takes it from the other folds, shrunk to that
+// of S. Where allocated bytes were measured, nothing is fitted: both are the model's.
 //
-// Memory: where an allocator's reserved memory was measured, one scalar of the engine is fitted, the reserve r: peak =
-// (1 + r)·tensors, median of measured/tensors − 1. S takes it from other sources with the engine, else the pooled
-// median, shrunk to the prior 6 % with the weight of 10 runs; G from the other folds, shrunk to S's. Where allocated
-// bytes were measured nothing is fitted: both are the model's.
-//
-// Intervals: a row's 80 % interval is from log(measured/predicted) of other rows (spread.h): under S those of the other
-// sources, which share an error each, of its engine shrunk to all; under G those of the other folds of its source,
-// whose groups share an error each, shrunk to what the other sources have under G.
+// Intervals: the 80 % interval of a row comes from log(measured/predicted) of other rows (spread.h). Under S these
+// are rows of the other sources, which share an error each; those of its engine are shrunk to all. Under G they are
+// rows of the other folds of its source, whose groups share an error each. They are shrunk to the errors of the other
+// sources under G.
 #pragma once
 
 #include <map>
@@ -44,20 +40,20 @@ struct Judged {
   int fold = -1;
 };
 
-/// What is predicted with when a source is left out.
+/// Holds the coefficients that predict a source when it is left out.
 struct Known {
-  std::map<std::string, FrameworkCoefficients> engines;  ///< those of the source
+  std::map<std::string, FrameworkCoefficients> engines;  ///< engines of the source
   TrainingValues devices;
 };
 
 struct Protocols {
   std::vector<Judged> shipped, source_out, grouped;  ///< by row of the corpus; rows that are not timed keep zeros
-  std::map<std::string, FrameworkFit> fits;          ///< by engine, on all rows: what ships
+  std::map<std::string, FrameworkFit> fits;          ///< by engine, on all rows; shipped
   Prior pooled;
-  TrainingFit training;                                 ///< devices, on all rows: what ships
+  TrainingFit training;                                 ///< devices, on all rows; shipped
   std::vector<double> source_out_bytes, grouped_bytes;  ///< by row; 0 where no memory was measured
-  planner::IntervalTable intervals;                     ///< from the residuals of S on all rows: what ships
-  std::map<std::string, Known> left_out;                ///< by family: what S predicts with
+  planner::IntervalTable intervals;                     ///< from the residuals of S on all rows; shipped
+  std::map<std::string, Known> left_out;                ///< by family: the coefficients that S predicts with
 };
 
 struct ProtocolOptions {
@@ -65,25 +61,24 @@ struct ProtocolOptions {
   int folds = 5;
   IntervalOptions interval;
   TrainingFitOptions training;
-  double rows_inside = 8;           ///< G: independent rows that runs of a device count for where devices are fitted
-  int rounds = 3;                   ///< engines with the devices held, devices with the engines held
+  double rows_inside = 8;           ///< G: independent rows that the runs of a device count for when devices are fitted
+  int rounds = 3;                   ///< alternations of engines (devices held) and devices (engines held)
   bool grouped = true;              ///< G takes most of the time
-  std::vector<std::string> judged;  ///< families that are judged: prefixes of their names; empty: all
-  bool only_shipped = false;        ///< nothing is fitted: rows as they are predicted with what ships, under every
-                                    ///< heading
+  std::vector<std::string> judged;  ///< prefixes of the names of judged families; empty: all
+  bool only_shipped = false;        ///< fits nothing; predicts with the shipped values under every heading
 };
 
 /// Fills source_out_bytes and grouped_bytes; needs the folds.
 void judge_memory(const calibrate::Corpus& corpus, Protocols& p);
 
-/// Fold of each row. Groups are dealt out, largest first to the emptiest fold, names decide ties; of a single group its
-/// configurations.
+/// Returns the fold of each row. Groups are dealt largest first to the emptiest fold; names break ties. In a single
+/// group, configurations are dealt instead.
 std::vector<int> folds_of(const std::vector<const calibrate::CorpusRow*>& rows, int folds);
-/// G of the rows of one family: seconds and folds.
+/// Judges the rows of one family under G and writes their seconds and folds to `out`.
 void judge_grouped(const calibrate::Corpus& corpus, const std::string& family, const Known& known, const ProtocolOptions& options,
                    std::vector<Judged>& out);
 
-/// Changes the devices of the rows to what is fitted; they keep what was fitted to all rows.
+/// Runs both protocols. Sets the devices of the rows to the fitted values; they keep those fitted to all rows.
 Protocols run_protocols(calibrate::Corpus& corpus, const ProtocolOptions& options);
 
 }  // namespace espalier::lab

@@ -11,7 +11,7 @@
 namespace espalier::lab {
 namespace {
 
-/// ψ and ψ′, by recurrence and the asymptotic series (Abramowitz & Stegun 6.3.18, 6.4.12).
+/// Computes ψ and, below, ψ′ by recurrence and the asymptotic series (Abramowitz & Stegun 6.3.18, 6.4.12).
 double digamma(double x) {
   double below = 0;
   for (; x < 6; ++x) below += 1 / x;
@@ -26,10 +26,10 @@ double trigamma(double x) {
   return 1 / x + y / 2 + y / x * (1.0 / 6 - y * (1.0 / 30 - y / 42)) + below;
 }
 
-constexpr double kLeastHalf = 0.05, kMostHalf = 500;  ///< of d₀/2: from almost nothing in common to one variance for
-                                                      ///< all
+/// Limits d₀/2, from almost nothing in common to one variance for all.
+constexpr double kLeastHalf = 0.05, kMostHalf = 500;
 
-/// x with ψ′(x) = y, within those bounds; ψ′ falls.
+/// Returns x with ψ′(x) = y within those bounds; ψ′ falls.
 double inverse_trigamma(double y) {
   double low = kLeastHalf, high = kMostHalf;
   for (int i = 0; i < 100; ++i) {
@@ -39,7 +39,7 @@ double inverse_trigamma(double y) {
   return low;
 }
 
-/// Of the normal distribution, by bisection of erfc.
+/// Returns the quantile of the normal distribution, by bisection of erfc.
 double normal_quantile(double probability) {
   double low = 0, high = 10;
   for (int i = 0; i < 100; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Priors of devices that are stated to follow from a table do.
+// Checks that priors of devices that are documented to follow from a table do so.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace espalier::lab {
 namespace {
 
-/// Times of single products, as the catalogue has them, over those of products in a loop: what the power limit leaves
-/// of the rate.
+/// Returns the time of single products, as in the catalogue, over that of products in a loop. This is the share of
+/// the rate that the power limit leaves.
 double kept_in_a_loop(const OperatorTable& loop, const DeviceKind& device) {
   const cost::DeviceRates rates = cost::rates_of(device, Precision::bf16);
   std::vector<double> kept;

@@ -26,7 +26,7 @@ const cluster::EfficiencyField& catalogued(std::string_view name) {
 
 constexpr std::array<std::string_view, 3> kNames = {"sustained", "sustained_fp8", "attention_backward"};
 
-/// One scalar of the fit, and the devices that have it.
+/// Holds one scalar of the fit and the devices that share it.
 struct Scalar {
   Field field;
   std::vector<std::string> devices;
@@ -36,8 +36,8 @@ bool teaches(const calibrate::CorpusRow& row, const std::string& without) {
   return calibrate::teaches(row) && row.family != without && row.run.job.cluster.groups.size() == 1;
 }
 
-/// Rows of one architecture by engine; of a family on one device every n-th, so that at most kMostOfOne remain: they
-/// count for a few anyway.
+/// Holds rows of one architecture by engine. For a family on one device only every n-th row is used, so that at most
+/// kMostOfOne remain. They have the weight of a few rows anyway.
 using RowsByEngine = std::map<std::string, std::vector<const calibrate::CorpusRow*>>;
 constexpr std::size_t kMostOfOne = 120;
 using Views = std::vector<const calibrate::CorpusRow*>;
@@ -53,9 +53,9 @@ RowsByEngine rows_of(const Views& rows, const std::vector<std::string>& kin) {
   return out;
 }
 
-/// The prior of the catalogue, and a range that is physically possible. Tables of one kernel after the other are
-/// measured at the power limit of small devices, below the clocks that they have in training, where kernels that wait
-/// for memory lie between: more than the table is possible.
+/// Returns the prior of the catalogue with a range that is physically possible. Tables measure kernels back to back
+/// at the power limit of small devices, which lowers their clocks. In training, memory-bound kernels run in between
+/// and the clocks are higher, so a rate above the table's is possible.
 Field field(std::string_view name, const DeviceEfficiency& known, double low, double high, double sigma) {
   const cluster::EfficiencyField& f = catalogued(name);
   return {name, f.member, low, high, std::clamp(known.*f.member, low, high), sigma};
@@ -89,7 +89,7 @@ void put(DeviceEfficiency& e, const std::string& device, const std::vector<Scala
       e.*scalars[j].field.member = x[j];
 }
 
-/// Predictions of rows of one engine with the devices changed; `rows` are copies that this call may change.
+/// Predicts rows of one engine with the devices changed. `rows` are copies that this call may change.
 std::vector<double> seconds_on(std::vector<calibrate::CorpusRow>& rows, const FrameworkCoefficients& coefficients,
                                const std::vector<Scalar>& scalars, std::span<const double> x, int threads) {
   std::vector<const calibrate::CorpusRow*> views;
@@ -100,7 +100,7 @@ std::vector<double> seconds_on(std::vector<calibrate::CorpusRow>& rows, const Fr
   return calibrate::predicted_s(views, coefficients, threads);
 }
 
-/// Rows as they are fitted: copies by engine, and their weights in the same order.
+/// Holds the rows that are fitted: copies by engine, and their weights in the same order.
 struct TrainingLesson {
   std::map<std::string, std::vector<calibrate::CorpusRow>> rows;
   std::vector<double> weight;
@@ -172,7 +172,7 @@ void fit_architecture(const RowsByEngine& rows, const std::vector<std::string>& 
   keep(scalars, calibrate::least_squares(parameters, lesson.weight.size(), residuals, solver), lesson, fit);
 }
 
-/// Architectures, and every other device of the rows alone.
+/// Returns the architectures, and each other device of the rows as a group of its own.
 std::vector<std::vector<std::string>> kins_of(const Views& rows) {
   std::vector<std::vector<std::string>> out = architectures();
   for (const calibrate::CorpusRow* row : rows) {

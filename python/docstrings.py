@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The comments of the public headers as C++ constants, so that Python's docstrings are theirs.
+"""Writes the comments of the public headers as C++ constants, which become Python's docstrings.
 
 usage: docstrings.py INCLUDE_DIRECTORY OUT.h
 
-Of include/espalier/planner.h: `planner_file` is what opens the file, `planner_plan` the comment above the function plan, `planner_Prediction` that
-above a struct, `planner_PlannerOptions_threads` that above or behind a field. Of functions of one name the first that has a comment counts.
+Names follow the header, for example include/espalier/planner.h. `planner_file` is the comment that opens the file,
+`planner_plan` the one above the function plan, and `planner_Prediction` the one above a struct.
+`planner_PlannerOptions_threads` is the comment above or behind a field. The first overload with a comment counts.
 """
 import pathlib
 import re
@@ -17,7 +18,7 @@ FIELD = re.compile(r"^[\w:<>,\s&*]+?[\s&*>](\w+)(?: = [^;]*|\{\})?;")
 
 
 def file_comment(lines):
-    """What opens a header, below its licence line."""
+    """Returns the comment that opens a header, below its licence line."""
     text = []
     for line in lines[1:]:
         if not line.startswith("//"):
@@ -27,7 +28,7 @@ def file_comment(lines):
 
 
 def comments(path):
-    """Name -> text of every comment of one header."""
+    """Maps each name of one header to the text of its comment."""
     lines = path.read_text(encoding="utf-8").splitlines()
     stem, found, pending, struct, above = path.stem, {}, [], None, ""
     found[f"{stem}_file"] = file_comment(lines)

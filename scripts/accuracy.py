@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/accuracy.md, its plots and one line of history from what `espalier-accuracy --json` judged.
+"""Writes docs/accuracy.md, its plots and one line of history from the output of `espalier-accuracy --json`.
 
 usage: accuracy.py --rows ROWS.jsonl --files RUNS.jsonl … [--doc docs/accuracy.md] [--history data/accuracy-history.ndjson]
 
-Text outside the markers of the document is kept; between `<!-- begin:NAME -->` and `<!-- end:NAME -->` stands what is computed here.
+Text outside the markers of the document is kept; the results are written between `<!-- begin:NAME -->` and
+`<!-- end:NAME -->`.
 """
 import argparse
 import collections
@@ -25,7 +26,7 @@ TOGETHER = ("InternEvo", "OneFlow", "IBM fms-fsdp", "NVIDIA NeMo docs", "NVIDIA 
 PROTOCOLS = (("S", "source_out"), ("G", "grouped"))
 
 
-# ---- statistics -----------------------------------------------------------------------------------------------------------------
+# ---- statistics -----------------------------------------------------------------------------------------------------
 
 def errors(rows, key):
     return [(r[key] - r["measured_s"]) / r["measured_s"] for r in rows if key in r]
@@ -37,7 +38,8 @@ def p90(values):
 
 
 def regret(rows, key):
-    """1 - best/chosen per group of at least two runs; twins of one configuration count as one run, with their median."""
+    """Returns 1 - best/chosen per group of at least two runs. Repeated runs of one configuration count as one,
+    with their median."""
     groups = collections.defaultdict(lambda: collections.defaultdict(list))
     for r in rows:
         if key in r:
@@ -72,7 +74,7 @@ def memory_errors(rows, key="predicted_bytes"):
     return [(r[key] - r["measured_bytes"]) / r["measured_bytes"] for r in rows if "measured_bytes" in r and key in r]
 
 
-# ---- text -----------------------------------------------------------------------------------------------------------------------
+# ---- text -----------------------------------------------------------------------------------------------------------
 
 def percent(x, digits=1):
     return "–" if x is None else f"{100 * x:.{digits}f} %"
@@ -93,8 +95,8 @@ def verdict(value, floor, goal, above):
 
 
 def contradictions(files, rows, apart=0.02):
-    """Ids of runs with the same command line, device, GPU count and software whose measured peaks are more than `apart` apart: at most one can
-    be what these arguments need. Predictions play no part in this."""
+    """Returns ids of runs whose measured peaks differ by more than `apart` although command line, device, GPU count
+    and software are equal. At most one of them can be the true need of these arguments. Predictions are not used."""
     judged = {r["id"]: r["measured_bytes"] for r in rows if "measured_bytes" in r}
     groups = collections.defaultdict(list)
     for path in files:
@@ -108,7 +110,8 @@ def contradictions(files, rows, apart=0.02):
 
 
 def acceptance(rows, contradictory):
-    """The lines of the acceptance table: name, value function, floors and goals of both protocols, whether more is better."""
+    """Returns the lines of the acceptance table: name, value function, floors and goals of both protocols, whether
+    more is better."""
     of = lambda name: [r for r in rows if r["family"].startswith(name)]
     together = [r for r in rows if r["family"].startswith(TOGETHER)]
     small = [r for r in of(PLAYBOOK) if r["devices"] <= 128 and re.search(r"\b[13]B\b|1\.\d+B|3\.\d+B", r["group"].split("|")[0])]
@@ -164,7 +167,7 @@ def acceptance(rows, contradictory):
 
 
 def coverage_by_source(rows):
-    """How many sources of at least 20 runs have the coverage that is asked of each."""
+    """Counts the sources of at least 20 runs that each reach the required coverage."""
     large = [f for f, n in collections.Counter(r["family"] for r in rows if "measured_s" in r).items() if n >= 20]
     cells = ["sources of 20 and more runs whose coverage is within", len(large)]
     for prefix, low, high in (("source_out", .65, .92), ("grouped", .72, .88)):
@@ -180,7 +183,8 @@ def mean_abs(values):
 
 
 def feasibility(rows):
-    """Recall of rows that ran; of rows that crashed and need at least 60 % of the memory for states alone, the share predicted over."""
+    """Tabulates the recall of rows that ran, and the share of crashed rows that are predicted not to fit. For the
+    latter also over rows whose states alone need at least 60 % of the memory."""
     out = []
     for family in sorted({r["family"] for r in rows}):
         judged = [r for r in rows if r["family"] == family and "measured_fits" in r]
@@ -237,10 +241,10 @@ def worst_table(rows, count=20):
     return table(["record", "model", "configuration", "measured", "predicted (S)"], out)
 
 
-# ---- plots ----------------------------------------------------------------------------------------------------------------------
+# ---- plots ----------------------------------------------------------------------------------------------------------
 
 def plot(rows, path, title):
-    """Predicted over measured against measured seconds, log-log, one dot a run; the band is ±10 %."""
+    """Plots predicted over measured against measured seconds, log-log, one dot a run; the band is ±10 %."""
     size, left, top = 360, 56, 30
     xs = [math.log10(r["measured_s"]) for r in rows]
     low, high = math.floor(min(xs)), math.ceil(max(xs)) or 1
@@ -269,7 +273,7 @@ def plots(rows, folder):
     lines = []
     for family in sorted({r["family"] for r in rows if "source_out_s" in r}):
         chosen = [r for r in rows if r["family"] == family and "source_out_s" in r]
-        if len(chosen) < 8 or family == PLAYBOOK:  # its rows do not ship, neither as dots
+        if len(chosen) < 8 or family == PLAYBOOK:  # its rows do not ship, not even as dots
             continue
         name = "accuracy-" + re.sub(r"[^a-z0-9]+", "-", family.lower()).strip("-")[:40] + ".svg"
         plot(chosen, folder / name, f"{family[:48]} (n = {len(chosen)})")
@@ -277,7 +281,7 @@ def plots(rows, folder):
     return "\n".join(lines)
 
 
-# ---- document -------------------------------------------------------------------------------------------------------------------
+# ---- document -------------------------------------------------------------------------------------------------------
 
 def replace(text, name, content):
     begin, end = f"<!-- begin:{name} -->", f"<!-- end:{name} -->"
@@ -295,7 +299,8 @@ def coefficient_table():
 
 
 def operator_table():
-    """Residuals of the operator and fabric fits, from data/calibration; |log(predicted/measured)| of rows that were not fitted."""
+    """Tabulates residuals of the operator and fabric fits from data/calibration: |log(predicted/measured)| of rows
+    that were not fitted."""
     out, device = [], ""
     for line in (ROOT / "data/calibration/devices.yaml").read_text().splitlines():
         if named := re.match(r"\s+- device: (\S+)", line):
@@ -335,13 +340,14 @@ def weighted_quantile(pairs, q):
 
 
 def memory_yaml(rows, contradictory):
-    """data/calibration/memory.yaml: half-widths of the 80 % error of peak memory; the equation is in src/planner/memory_margin.h."""
+    """Returns data/calibration/memory.yaml: half-widths of the 80 % error of peak memory. The equation
+    is in src/planner/memory_margin.h."""
     used = [r for r in rows if "measured_bytes" in r and r["id"] not in contradictory and not r["family"].startswith(MEMORY_UNUSED)]
     of_family = collections.Counter(r["family"] for r in used)
     error = lambda r: abs(r["measured_bytes"] / r["source_out_bytes"] - 1)
     weight = lambda r: min(1.0, MEMORY_MOST_RUNS / of_family[r["family"]])
     general = [(error(r), MEMORY_GENERAL_RUNS / len(of_family) / of_family[r["family"]]) for r in used]
-    base = lambda r: r["engine"].split("+")[0]  # a plan does not know in which states runs of its engine will be
+    base = lambda r: r["engine"].split("+")[0]  # a plan does not include the future states of runs of its engine
     keys = {("", "")} | {(base(r), r["device"]) for r in used} | {(base(r), "") for r in used}
     out = ["# Half-width of the 80 % error of predicted peak memory, as a share; equation: src/planner/memory_margin.h. Written by `./dev accuracy`.",
            "schema: espalier.memory-errors/1", "errors:"]

@@ -1,22 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The pages say what the program does. Checks, and with --write rewrites, the generated blocks of docs/ and README.md:
+"""Checks, and with --write rewrites, the generated blocks of docs/ and README.md, so that the pages
+match the program:
 
-  rules           rule tables of docs/search.md                    = rule tables of the sources (and the other way round)
-  worked example  docs/cost-model.md, scripts/worked_example.py    = the equations, computed anew; with a binary: what it predicts
-  devices         tables of docs/devices.md                        = data/devices.yaml and what data/calibration puts over it
-  accuracy        README.md, errors of the larger sources = the table of docs/accuracy.md
-  claims          numbers in the prose of README.md and docs/usage.md: model types, devices, engines, libraries; size of README.md
-  plan            README.md: the head of the first command's answer; docs/usage.md: all of it (with a binary)
-  improve         README.md: the changes that `improve` makes to a launch script; docs/usage.md: single changes as well (with a binary)
-  unequal devices docs/usage.md, the head of the answer for unlike devices (with a binary)
-  mixed examples  docs/clusters.md, answers on unlike devices against what stands beside them (with a binary)
-  library         docs/library.md = the marked pieces of tests/consumer/main.cpp, which is built against the installed package and run
-  pages           docs/learn and docs/how-to: every command is run, every output block is what it prints (page_commands.py; with a binary)
-  help            docs/reference/cli.md = `--help` of every command (with a binary)
-  commands        every `espalier COMMAND` that a page names is a subcommand of the binary, or a later one of docs/non-goals.md
+  rules             rule tables of docs/search.md                    = rule tables of the sources (and vice versa)
+  worked example    docs/cost-model.md, scripts/worked_example.py    = recomputed equations; with a binary, its answer
+  devices           tables of docs/devices.md                        = data/devices.yaml overridden by data/calibration
+  accuracy          README.md, errors of the larger sources          = the table of docs/accuracy.md
+  claims            numbers in the prose of README.md and docs/usage.md: model types, devices, engines, libraries;
+                    size of README.md
+  plan              README.md: the head of the first command's answer; docs/usage.md: all of it (with a binary)
+  improve           README.md: changes by `improve` to a launch script; docs/usage.md: single changes (with a binary)
+  unequal devices   docs/usage.md, the head of the answer for unlike devices (with a binary)
+  mixed examples    docs/clusters.md, answers on unlike devices against baselines (with a binary)
+  library           docs/library.md = the marked pieces of tests/consumer/main.cpp, which is built against the installed
+                    package and run
+  pages             docs/learn and docs/how-to: runs every command; every output block is what it prints
+                    (page_commands.py; with a binary)
+  help              docs/reference/cli.md = `--help` of every command (with a binary)
+  commands          every `espalier COMMAND` that a page names is a subcommand of the binary, or a later one of
+                    docs/non-goals.md
 
-A generated block stands between <!-- begin NAME --> and <!-- end NAME -->. Links are checked by check_links.py.
+A generated block is between <!-- begin NAME --> and <!-- end NAME -->. Links are checked by check_links.py.
 
 usage: check_docs.py [--write] [--binary PATH [--page PAGE …]] [ROOT]
 """
@@ -37,12 +42,12 @@ STRINGS = rf"((?:{STRING}\s*)+)"
 
 
 def text_of(literals):
-    """C++ string literals, written side by side, as one text."""
+    """Joins adjacent C++ string literals to one text."""
     return "".join(part[1:-1].replace('\\"', '"') for part in re.findall(STRING, literals))
 
 
 def rows_of(source, constructor):
-    """(name, sentence) of every `Constructor{…"name", "sentence"`."""
+    """Returns (name, sentence) of every `Constructor{…"name", "sentence"`."""
     pattern = rf"\b{constructor}\{{(?:[\w:]+,\s*)?({STRING}),\s*{STRINGS}"
     return [(text_of(name), text_of(sentence)) for name, sentence in re.findall(pattern, source)]
 
@@ -58,7 +63,7 @@ def table(head, rows):
 
 
 def rule_tables(root):
-    """Block name -> (table, least number of rows: a parser that finds nothing must not pass)."""
+    """Returns block name -> (table, least number of rows, so that a parser that finds nothing does not pass)."""
     space = rows_of((root / "src/plan/rules.cpp").read_text(encoding="utf-8"), "Rule")
     whole = rows_of((root / "src/plan/plan_rules.cpp").read_text(encoding="utf-8"), "PlanRule")
     engine_source = (root / "src/plan/engine_rules.cpp").read_text(encoding="utf-8")
@@ -81,7 +86,7 @@ def rule_tables(root):
 
 
 def flow(text):
-    """A flow mapping {a: 1, b: {c: 2}} as text values; inner mappings are parsed too."""
+    """Parses a flow mapping {a: 1, b: {c: 2}} to text values, including inner mappings."""
     pairs = re.findall(r"(\w+): (\{[^{}]*\}|[^,{}]+)", text.strip()[1:-1])
     return {key: flow(value) if value.startswith("{") else value.strip() for key, value in pairs}
 
@@ -100,7 +105,8 @@ LEVEL = ("latency", "efficiency", "start", "ramp", "small_group", "congestion")
 
 
 def efficiency_row(root, name, said, defaults):
-    """What the model computes with: fitted (bold) over the catalogue's prior over the default of all devices."""
+    """Returns the values that the model computes with: fitted (bold) over the catalogue's prior over the default
+    of all devices."""
     fitted = worked_example.fitted(root, "devices.yaml", f"device: {name}")
     row = [f"`{name}`"]
     for field in EFFICIENCIES:
@@ -112,7 +118,7 @@ def efficiency_row(root, name, said, defaults):
 
 
 def level_figures(level, fitted):
-    """Hop, efficiency, start, ramp, small groups, congestion: fitted (bold) over what the template says."""
+    """Returns hop, efficiency, start, ramp, small groups and congestion: fitted (bold) over the template's values."""
     row = []
     for key in LEVEL:
         unit = "us" if key in ("latency", "start") else ""
@@ -122,7 +128,7 @@ def level_figures(level, fitted):
 
 
 def device_tables(root):
-    """Block name -> (table, rows, least rows), as rule_tables."""
+    """Returns block name -> (table, rows, least rows), like rule_tables."""
     text = (root / "data/devices.yaml").read_text(encoding="utf-8")
     fabrics, devices = text.split("\ndevices:\n")
     sizes, efficiencies, levels = [], [], []
@@ -162,11 +168,12 @@ def fenced(text):
     return "```text\n" + text + "\n```"
 
 
-MOST_LINES = 24  # README shows no more lines of an answer
+MOST_LINES = 24  # README shows at most this many lines of an answer
 
 
 def head_of_plan(text):
-    """Returns the plan, its time and memory, and where the time goes; for an answer in another form, its first lines."""
+    """Returns the plan, its time and memory, and where the time goes; for an answer in another form,
+    its first lines."""
     head, certificate, rest = text.partition("  certificate")
     parts = re.search(r"^Where the time goes\n.*?(?=\n\n)", rest, re.S | re.M)
     if not certificate or not parts:
@@ -177,7 +184,7 @@ def head_of_plan(text):
     return head + proof + "\n  …\n\n" + parts.group() + "\n…"
 
 
-MIXED = [  # example, in words
+MIXED = [  # example, description
     ("examples/mixed/llama2-7b-on-a100-and-v100.yaml", "32 A100 + 64 V100, Llama 2 7B"),
     ("examples/mixed/llama2-13b-on-h100-a100-and-l4.yaml", "16 H100 + 16 A100 + 16 L4, Llama 2 13B"),
     ("examples/clusters/scenarios/07-h100-and-a100.yaml", "4 H100 + 16 A100 of 40 GB, Llama 2 13B"),
@@ -187,7 +194,7 @@ MIXED = [  # example, in words
 
 
 def against(result, words):
-    """How much faster the answer is than the fastest row beside it with the words in its label."""
+    """Returns the speed-up over the fastest alternative whose label contains `words`."""
     rows = [a["iteration_s"] for a in result["alternatives"] if words in a["label"] and a["fits"]]
     return f"{min(rows) / result['prediction']['iteration_s']:.2f}" if rows else "does not fit"
 
@@ -197,7 +204,7 @@ class Pages:
         self.root, self.write, self.bad = root, write, []
 
     def hold(self, page, name, wanted):
-        """The block of that name holds `wanted`, or is made to."""
+        """Checks that the block of that name holds `wanted`, or writes it."""
         path = self.root / page
         text = path.read_text(encoding="utf-8")
         found = block(name).search(text)
@@ -244,7 +251,7 @@ class Pages:
                 self.bad.append(f"worked example: {what}: the page computes {computed}, the program says {said}")
 
     def printed(self, binary, command):
-        """Runs a command and returns its output; None where it fails."""
+        """Runs a command and returns its output; None on failure."""
         run = subprocess.run([binary, *command, "--quiet"], cwd=self.root, capture_output=True, text=True, check=False)
         if run.returncode != 0:
             self.bad.append(f"espalier {' '.join(command)}: exit {run.returncode}: {run.stderr.strip()}")
@@ -274,7 +281,7 @@ class Pages:
             self.hold("docs/usage.md", "unequal devices", fenced(head + "  …\n\n" + "\n".join(samples) + "\n\n" + rows.rstrip("\n")))
 
     def accuracy(self):
-        """Holds the errors of all sources with at least 30 runs, from the table of the page."""
+        """Checks the errors of all sources with at least 30 runs against the table of the page."""
         text = re.search(r"<!-- begin:time -->\n(.*?)<!-- end:time -->", (self.root / "docs/accuracy.md").read_text(encoding="utf-8"), re.S)
         rows, source = {}, ""
         for line in text.group(1).splitlines() if text else []:
@@ -293,7 +300,7 @@ class Pages:
         self.hold("README.md", "accuracy", table(["source", "runs", "mean error, source held out", "median", "mean error, groups held out"], lines))
 
     def claims(self, binary):
-        """Holds numbers in prose and the size of README.md. A claim that is found nowhere has lost its sentence."""
+        """Checks numbers in prose and the size of README.md. A claim that is not found has lost its sentence."""
         libraries = re.search(r"^build_packages=\((.*?)\)", (self.root / "dev").read_text(encoding="utf-8"), re.S | re.M).group(1).split()
         rows_in = lambda name: len(re.findall(r"^  - name:", (self.root / name).read_text(encoding="utf-8"), re.M))
         wanted = {r"(\d+) libraries": len([p for p in libraries if p.endswith("-dev")]), r"(\d+)\s+\[device types\]": rows_in("data/devices.yaml"),
@@ -365,7 +372,7 @@ class Pages:
 
 
 def code_of(path):
-    """The code spans and fenced blocks of a page."""
+    """Returns the code spans and fenced blocks of a page."""
     text = path.read_text(encoding="utf-8")
     return [fence or span for fence, span in re.findall(r"```[^\n]*\n(.*?)```|`([^`\n]+)`", text, re.S)]
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks every #include against the layers of docs/architecture.md and prints each that breaks them.
+"""Checks every #include against the layers of docs/architecture.md and prints each violation.
 
 usage: check_layers.py [ROOT]       check the tree (default: the repository of this script)
-       check_layers.py --self-test  prove on small trees that each kind of offence is found
+       check_layers.py --self-test  prove on small trees that each kind of violation is found
 
 Rules, in the words of docs/architecture.md:
   include          a module includes itself and what its row of the table allows, no other module
@@ -11,17 +11,18 @@ Rules, in the words of docs/architecture.md:
   third-party      CLI11 in cli only; nlohmann/json, yaml-cpp, zlib in .cpp files of the modules listed
   printing         <iostream> and <cstdio> streams belong to cli (and to tests)
   path             a quoted include names its module: "cost/timing.h", "espalier/plan.h"
-  namespace        a module opens one namespace of its own, its name inside espalier; what stands in espalier itself is named by a
-                   public header. plan alone has espalier for its own: espalier::plan is the function that plans
+  namespace        a module opens one namespace of its own, with its name, inside espalier. Names in espalier itself
+                   belong to public headers. Only plan uses espalier itself: espalier::plan is the function that plans
   python           python/src includes public headers and its own files, nothing of src/
-  driver           docs/architecture.md, "Where each module begins", names one file of each module, and that file says what it is
+  driver           docs/architecture.md, "Where each module begins", names one file of each module; the file states its
+                   purpose
 """
 import pathlib
 import re
 import sys
 import tempfile
 
-# The table of docs/architecture.md, "Layers and what each may include".
+# Holds the table of docs/architecture.md, "Layers and what each may include".
 ALLOWED = {
     "base": [],
     "solve": ["base"],
@@ -50,9 +51,10 @@ ALLOWED = {
     "lab": ["base", "model", "cluster", "profile", "plan", "cost", "job", "planner", "runs", "calibrate"],
 }
 
-# Which module a public header belongs to: the one that defines its types, which all that may include that module see too. Functions that
-# write text from them are declared beside the types and defined in report. What is in RESULTS holds plain values of a simulation and is
-# open to cost and everything above it. cli may include every public header.
+# Maps a public header to its module, which defines its types. All that may include the module may also include
+# the header. Functions that write text from these types are declared in the same header and defined in report.
+# Headers in RESULTS hold plain values of a simulation and are open to cost and all modules above it. cli may
+# include every public header.
 PUBLIC = {
     "units.h": "base",
     "result.h": "base",
@@ -94,7 +96,7 @@ PUBLIC = {
 RESULTS = {"simulate.h", "timeline.h"}
 RESULT_USERS = {"cost", "search", "sim", "planner", "adapt", "exchange", "runs", "calibrate", "report", "cli"}
 
-# Library headers: which modules may include them; only in .cpp files.
+# Library headers and the modules that may include them, in .cpp files only.
 THIRD_PARTY = {
     "nlohmann/": {"base"},
     "yaml-cpp/": {"base"},
@@ -106,14 +108,14 @@ THIRD_PARTY = {
 }
 PRINTING = {"iostream"}
 
-# A namespace cannot have the name of the public function espalier::plan, so that plan, whose words all modules above it speak, has espalier
-# itself for its namespace, and these beside it for what its readers and its tests share.
+# A namespace cannot have the name of the public function espalier::plan. All modules above plan use its types, so
+# plan has espalier itself for its namespace. The namespaces below hold what its readers and its tests share.
 FLAT = {"plan": {"plan_detail", "plan_test", "profile"}}
 
 NAMESPACE = re.compile(r"^namespace espalier::(\w+)")
 NESTED = re.compile(r"^namespace (\w+) \{")
 COMMENT = re.compile(r"//.*")
-# What a line in the first column declares: a type, a name for one, a constant, or a function (of a type).
+# Declarations in the first column: a type, a name for one, a constant, or a function (of a type).
 TYPE = re.compile(r"^(?:struct|class|enum class|enum|union) (\w+)(?!.*;\s*$)|^using (\w+) =")
 CONSTANT = re.compile(r"^(?:inline |static )*(?:constexpr|const) [^(]*?(\w+)(?:\[\w*\])? ?[={]")
 FUNCTION = re.compile(r"^(?!template|using|extern|#)(?:[A-Za-z][^()=]*?[\s*&>])?([A-Za-z_]\w*)(?:::~?\w+)*\(")
@@ -126,7 +128,7 @@ def may_include(module, other):
 
 
 def public_words(root):
-    """Every word of the public headers outside comments: what may stand in espalier itself."""
+    """Returns every word of the public headers outside comments, that is, the names allowed in espalier itself."""
     words = set()
     for path in (root / "include" / "espalier").glob("*.h"):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -135,7 +137,7 @@ def public_words(root):
 
 
 def declared(line):
-    """The name that a line declares in the namespace it stands in, if any."""
+    """Returns the name that a line declares in its namespace, if any."""
     code = COMMENT.sub("", line)
     for pattern in (TYPE, CONSTANT, FUNCTION):
         match = pattern.match(code)
@@ -145,7 +147,7 @@ def declared(line):
 
 
 def check_namespaces(text, name, module, words):
-    """Yields (line number, name, rule, why) for what stands in another namespace than that of its module."""
+    """Yields (line number, name, rule, why) for declarations in another namespace than that of their module."""
     flat = module in FLAT
     plain = hidden = False  # inside `namespace espalier {`, inside `namespace {`
     for number, line in enumerate(text.splitlines(), 1):
@@ -169,7 +171,8 @@ def check_namespaces(text, name, module, words):
 
 
 def check_file(path, name, module):
-    """Yields (line number, include, rule, why) for each offence. `module` is None for a public header's directory."""
+    """Yields (line number, include, rule, why) for each violation. `module` is None for a public header's
+    directory."""
     is_test = name.endswith("_test.cpp")
     is_header = name.endswith(".h")
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -238,7 +241,7 @@ def check_tree(root):
 
 
 def check_python(root):
-    """The Python module sits on the public headers alone."""
+    """Checks that the Python module uses the public headers alone."""
     offences = []
     for path in sorted((root / "python" / "src").glob("*.*")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -250,7 +253,8 @@ def check_python(root):
 
 
 def check_drivers(root):
-    """The table of docs/architecture.md that says where to begin reading each module: complete, and every file says what it is."""
+    """Checks the table of docs/architecture.md that names the first file to read in each module. It must be complete,
+    and every file must state its purpose."""
     text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
     part = text.partition("## Where each module begins")[2].partition("\n## ")[0]
     rows = [DRIVER.match(line).groups() for line in part.splitlines() if DRIVER.match(line)]
@@ -267,7 +271,7 @@ def check_drivers(root):
 
 
 def check_table():
-    """The table itself: no cycles, and what the architecture promises by name."""
+    """Checks the table itself: no cycles, and what the architecture promises by name."""
     done = set()
     while len(done) < len(ALLOWED):
         ready = {m for m, below in ALLOWED.items() if m not in done and set(below) <= done}
@@ -280,7 +284,7 @@ def check_table():
     assert set(PUBLIC.values()) <= set(ALLOWED)
 
 
-# (file, text, offences expected)
+# (file, text, expected violations)
 SELF_TEST = [
     ("src/base/a.h", '#include <vector>\n#include "espalier/result.h"\n#include "base/invariant.h"\n', 0),
     ("src/base/b.cpp", '#include <nlohmann/json.hpp>\n#include <yaml-cpp/yaml.h>\n', 0),
@@ -339,7 +343,8 @@ SELF_TEST = [
 
 
 def self_test_of_drivers():
-    """One module with a row, one without a row, one whose file says nothing, one whose file is another module's."""
+    """Tests a module with a row, one without a row, one whose file states nothing, and one whose file
+    is another module's."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for name, text in (("src/sim/simulator.h", "// SPDX\n// Simulation of a program.\n"), ("src/cost/price.h", "// SPDX\n#pragma once\n"),

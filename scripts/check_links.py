@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every relative link in a Markdown page leads to a file, and every #anchor to a heading. Prints each that does not.
+"""Checks that every relative link in a Markdown page leads to a file, and every #anchor to a heading. Prints each
+that does not.
 
 usage: check_links.py [ROOT]
 """
@@ -14,7 +15,7 @@ SKIP = {"build", "out", ".git", ".cache"}
 
 
 def anchor(heading):
-    """The anchor that GitHub gives a heading."""
+    """Returns the anchor that GitHub gives a heading."""
     text = re.sub(r"[`*_]", "", heading.strip()).lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every source file says its licence in its first two lines (the second only after a #! line). Prints each file that does not.
+"""Checks that every source file states its licence in its first two lines (the second only after a #! line). Prints
+each file that does not.
 
 usage: check_spdx.py [ROOT]
 """

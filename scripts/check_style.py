@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One statement a line: finds expression statements that are joined by commas, `a = 1, b = 2;`, in include/, src/, lab/, tests/, bench/ and tools/.
+"""Finds expression statements that are joined by commas, `a = 1, b = 2;`, in include/, src/, lab/, tests/, bench/ and
+tools/. The rule is one statement a line.
 
-usage: check_style.py [ROOT]       check the tree (default: the repository of this script)
-       check_style.py --fix FILE…  split the statements of these files; run clang-format on them afterwards
-       check_style.py --self-test  prove that each kind is found, and that what only looks alike is not
+usage: check_style.py [ROOT]         check the tree (default: the repository of this script)
+       check_style.py --fix FILE…    split the statements of these files; run clang-format on them afterwards
+       check_style.py --self-test    prove that each kind is found, and that look-alikes are not.
 
-Declarations of several names (`int a = 1, b = 2;`), arguments, initialisers and the heads of `for` are no such statements.
+Declarations of several names (`int a = 1, b = 2;`), arguments, initialisers and the heads of `for` are
+no such statements.
 """
 import pathlib
 import re
@@ -20,7 +22,7 @@ NAMED_BLOCK = re.compile(r"^(?:inline\s+)?(?:template\b.*)?(?:struct|class|enum|
 
 
 def blank(text):
-    """The text with comments and literals blanked, every position kept."""
+    """Returns the text with comments and literals blanked and every position kept."""
     pattern = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*',
                          re.S | re.M)
 
@@ -33,7 +35,7 @@ def blank(text):
 
 
 class Statement:
-    """What was read since the last boundary: its text with brackets emptied, and where its commas are."""
+    """Holds the text since the last boundary, with brackets emptied, and the positions of its commas."""
 
     def __init__(self):
         self.text, self.start, self.commas = "", None, []
@@ -49,7 +51,7 @@ class Statement:
 
 
 def declares(head):
-    """Whether the first part of a statement declares a name: a type and a name, side by side."""
+    """Returns True if the first part of a statement declares a name: a type followed by a name."""
     while TEMPLATE.search(head):
         head = TEMPLATE.sub("", head)
     found = ASSIGNMENT.search(head)
@@ -61,14 +63,14 @@ def declares(head):
 
 
 def joined(statement):
-    """The commas that join statements; the text before them that controls the statement."""
+    """Returns the commas that join statements, and the text before them that controls the statement."""
     rest = statement.text
     label = LABEL.match(rest)
     skipped = label.end() if label else 0
     control = CONTROL.match(rest[skipped:])
     begin = skipped + (control.end() if control else 0)
     plain = rest
-    while match := TEMPLATE.search(plain):  # commas of template arguments join nothing
+    while match := TEMPLATE.search(plain):  # commas of template arguments join no statements
         plain = plain[:match.start()] + "_" * (match.end() - match.start()) + plain[match.end():]
     commas = [(p, at) for p, at in statement.commas if at >= begin and plain[at] == ","]
     if not commas or not rest[begin:].strip() or declares(rest[begin:commas[0][1]].replace("\n", " ")):
@@ -77,7 +79,7 @@ def joined(statement):
 
 
 def opens_block(text):
-    """Whether a brace behind this text opens statements, and not an initialiser."""
+    """Returns True if a brace after this text opens statements, not an initialiser."""
     text = text.strip()
     if not text or NAMED_BLOCK.match(text):
         return True
@@ -86,7 +88,7 @@ def opens_block(text):
 
 
 def offences(source):
-    """(position of the statement, positions of its commas, whether something controls it, its end)."""
+    """Returns (position of the statement, positions of its commas, whether it is controlled, its end)."""
     text = blank(source)
     found, stack, now = [], [], Statement()
     for position, char in enumerate(text):
@@ -106,7 +108,7 @@ def offences(source):
             now = Statement()
         elif char == "}":
             kind, outer = stack.pop() if stack else ("block", Statement())
-            within = bool(stack) and stack[-1][0] in "([{"  # the body of a lambda: the expression around it goes on
+            within = bool(stack) and stack[-1][0] in "([{"  # the body of a lambda: the expression around it continues
             keeps = kind != "block" or within or re.search(r"[\])]$|->", outer.text.strip()) and re.match(r"(?:const )?auto\b|return\b|[\w.]+ =", outer.text)
             now = outer if keeps else Statement()
             if kind != "block":
@@ -129,10 +131,11 @@ def fixed(source):
     for start, commas, control, end in offences(source):
         edits += [(comma, comma + 1, ";") for comma in commas]
         returns = list(re.finditer(r"\breturn\b", blanked[start:commas[0]]))
-        if returns:  # the last of them is what is returned
+        if returns:  # the last statement is the returned one
             edits += [(start + returns[-1].start(), start + returns[-1].end(), ""), (commas[-1] + 1, commas[-1] + 1, " return")]
         if control:
-            # the statement begins behind its control: after the last closing bracket or `else` before the first comma's own statement
+            # The statement begins behind its control, which ends at the last closing bracket or `else` before the
+            # statement of the first comma.
             head = blanked[start:commas[0]]
             depth, at = 0, 0
             match = re.match(r"\s*(?:(?:case\s+[\w:]+|default)\s*:(?!:)\s*)*(?:else\b\s*|do\b\s*|(?:if|for|while|switch)\b\s*(?:constexpr\b\s*)?)*", head)
@@ -168,7 +171,7 @@ def check_tree(root):
     return bad
 
 
-# (text, offences)
+# (text, violations)
 SELF_TEST = [
     ("void f() { a = 1, b = 2; }", 1),
     ("void f() { if (x) a = 1, b = 2; }", 1),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the pictures of docs/clusters.md from what the program says: a plan on unlike devices with its timeline, and a trace with what is decided on it.
+"""Draws the pictures of docs/clusters.md from the program's output: a plan on unlike devices with its timeline, and a
+trace with the decisions on it.
 
 usage: clusters_svg.py BINARY [ROOT]     writes docs/images/mixed-plan.svg and docs/images/trace-decisions.svg
 """
@@ -55,7 +56,7 @@ def device_count(stage):
 
 
 def stage_rows(result, groups):
-    """(pipeline, stage, group, label) of every stage, in order."""
+    """Returns (pipeline, stage, group, label) of every stage, in order."""
     edges = []
     for group in groups:
         edges.append((edges[-1] if edges else 0) + group["nodes"] * group["devices_per_node"])
@@ -99,7 +100,7 @@ def mixed_plan(binary, job, groups, batch, title):
 
 
 def presence(path, nodes, length):
-    """(time, nodes) of an events file that lists leaving and joining nodes."""
+    """Returns (time, nodes) of an events file that lists leaving and joining nodes."""
     there, out = nodes, [(0.0, nodes)]
     with open(path, encoding="utf-8") as file:
         for event in csv.DictReader(line for line in file if not line.startswith("#")):

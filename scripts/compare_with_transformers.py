@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the parameters of every model type that is read here with Hugging Face transformers, on the meta device, and compares.
+"""Compares the parameter count of every supported model type with that of Hugging Face transformers, on
+the meta device.
 
-usage: compare_with_transformers.py ESPALIER [TYPE ... | --published]        needs transformers (5.23 is what the tests were written from) and torch
+usage: compare_with_transformers.py ESPALIER [TYPE ... | --published]
 
-A type's configuration is its class's default one; CHANGES holds what some classes need to be built at all. Exit code 1 where a count differs;
-types that the installed transformers does not know are named and skipped, and so is everything where it is not installed.
+Needs transformers (the tests were written with 5.23) and torch.
+
+A type's configuration is the default of its class; CHANGES holds what some classes need to be built at all. Exit code
+1 if a count differs. Types that the installed transformers lacks are named and skipped; without transformers
+everything is skipped.
 """
 import json
 import logging
@@ -33,7 +37,8 @@ CHANGES = {
     "qwen3_vl_moe": {"vision_config": {"out_hidden_size": 2048}},
     "qwen3_5": {"vision_config": {"out_hidden_size": 4096}},
     "qwen3_5_moe": {"vision_config": {"out_hidden_size": 2048}},
-    "llama4": {"vision_config": {"hidden_size": 1408, "vision_output_dim": 4096}},  # as Scout has them; 768 does not merge to 5,632
+    # As Scout has them; 768 does not merge to 5,632.
+    "llama4": {"vision_config": {"hidden_size": 1408, "vision_output_dim": 4096}},
     "dbrx": {"attn_config": {"rope_theta": 10000.0}},
     "gemma4": {"vision_config": {}, "audio_config": {}, "text_config": {"num_kv_shared_layers": 12, "use_double_wide_mlp": True}},
     "granitemoehybrid": {"layer_types": ["mamba", "mamba", "mamba", "attention"] * 8},
@@ -66,7 +71,7 @@ def count(transformers, torch, config, name):
 
 
 def published(torch, transformers):
-    """Counts the models of tests/models/published.json again."""
+    """Compares the counts of the models in tests/models/published.json again."""
     rows = json.loads((pathlib.Path(__file__).parents[1] / "tests/models/published.json").read_text())["models"]
     different = same = 0
     for row in rows:
@@ -104,7 +109,7 @@ def main():
         try:
             config = transformers.CONFIG_MAPPING[kind](**CHANGES.get(kind, {}))
             theirs = count(transformers, torch, config, CLASSES.get(kind, "AutoModelForCausalLM"))
-        except Exception as refused:  # its own class does not build its own defaults
+        except Exception as refused:  # its own class cannot build its own defaults
             skipped.append(f"{kind} ({type(refused).__name__})")
             continue
         with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +117,8 @@ def main():
             path.write_text(json.dumps({**json.loads(config.to_json_string(use_diff=False)), "model_type": kind}))
             said = subprocess.run([espalier, "inspect", "model", str(path), "--json"], capture_output=True, text=True)
         found = json.loads(said.stdout) if said.returncode == 0 else {}
-        ours = found["parameters"] - found["mtp_parameters"] if found else said.stderr.strip()  # no class has the prediction modules
+        # No class has the prediction modules.
+        ours = found["parameters"] - found["mtp_parameters"] if found else said.stderr.strip()
         if ours == theirs:
             same += 1
         else:

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts of what makes a change of the planner dear; refuses counts above their ceiling. A ceiling only falls.
+"""Counts structures that make changes of the planner expensive; rejects counts above their ceiling. A
+ceiling only falls.
 
 usage: count_structure.py [ROOT]       print the table; exit 1 where a count is above its ceiling
-       count_structure.py --self-test  prove what is counted
+       count_structure.py --self-test  prove the counts on examples
 
-Counted in src/ and include/, without tests and comments:
+Counts in src/ and include/, without tests and comments:
 
   kinds asked        places that ask which kind of plan or cluster it is: one pipeline or several, equal devices or groups, uniform or not
   only_pipeline      of these, the places that take the one pipeline of a plan
   price entry points functions of src/cost headers that price or time a program
   strategy readers   files that read a field of a Strategy
   repeated types     names of types that are defined in more than one place
-  repeated files     names of headers and sources that stand in more than one module
+  repeated files     names of headers and sources that occur in more than one module
 """
 import collections
 import pathlib
@@ -37,7 +38,7 @@ TYPE = re.compile(r"^(?:struct|class|enum class|enum) ([A-Z]\w*)\b(?!::)(?!.*;\s
 
 
 def code_of(text):
-    """The lines without comments."""
+    """Returns the lines without comments."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     return [line.split("//")[0].rstrip() for line in text.splitlines()]
 
@@ -47,7 +48,7 @@ def is_test(path):
 
 
 def counts_of(files):
-    """`files`: (module, path, text) of sources and headers that are no tests."""
+    """Counts the structures in `files`: (module, path, text) of headers and sources without tests."""
     out = collections.Counter({name: 0 for name in CEILINGS})
     types, names = collections.Counter(), collections.defaultdict(set)
     for module, path, text in files:
@@ -60,7 +61,8 @@ def counts_of(files):
         out["strategy readers"] += any(FIELD.search(line) for line in lines)
         types.update(m[1] for m in map(TYPE.match, lines) if m)
     out["repeated types"] = sum(count > 1 for count in types.values())
-    out["repeated files"] = sum(len(modules - {"include"}) > 1 for modules in names.values())  # a public header has its source in one module
+    # A public header has its source in one module.
+    out["repeated files"] = sum(len(modules - {"include"}) > 1 for modules in names.values())
     return out
 
 
@@ -74,7 +76,8 @@ def files_of(root):
 def self_test():
     files = [("cost", pathlib.Path("a/price.h"), "struct A {\nvoid price(int);\n// only_pipeline()\n}"),
              ("sim", pathlib.Path("b/price.cpp"), "struct A {\nint x = plan.only_pipeline().n + plan.pipelines.size() + s.tp;\nstruct B;\n"),
-             ("job", pathlib.Path("c/nested.cpp"), "class C {\n};\nclass C::Nested {\n};\nstruct C::Other : C {\n};\n")]  # C is defined once
+             # C is defined once.
+             ("job", pathlib.Path("c/nested.cpp"), "class C {\n};\nclass C::Nested {\n};\nstruct C::Other : C {\n};\n")]
     found = counts_of(files)
     wanted = {"kinds asked": 2, "only_pipeline": 1, "price entry points": 1, "strategy readers": 1, "repeated types": 1, "repeated files": 1}
     assert dict(found) == wanted, found

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of tests a line of code, and run-time checks a thousand lines, of every module; refuses modules below their floor.
+"""Counts lines of tests per line of code, and run-time checks per thousand lines, for every module; rejects modules
+below their floor.
 
 usage: count_tests.py [ROOT]       print the table; exit 1 where a module of FLOORS is below
-       count_tests.py --self-test  prove what is counted
+       count_tests.py --self-test  prove the counts on examples
 
-A line counts when it holds more than white space and a comment. Code of a module: src/MODULE without its tests. Tests: the *_test.cpp
-(and *testing.h) and test_*.h beside the code, and those files of tests/ that SHARED gives to it, each to one module: what the file puts to the
-proof, not what it calls on the way. Scripts, fuzzers and benchmarks do not count. A check: one ESPALIER_CHECK outside tests.
+A line counts if it holds more than white space and a comment. The code of a module is src/MODULE without its tests.
+Its tests are the *_test.cpp, *testing.h and test_*.h in the same folder, and the files of tests/ that SHARED gives to
+it. SHARED gives a file to the one module that it tests, not to modules that it merely calls. Scripts, fuzzers and
+benchmarks do not count. A check is one ESPALIER_CHECK outside tests.
 """
 import collections
 import pathlib
@@ -26,7 +28,7 @@ FLOORS = {
     "runs": (None, 4),
 }
 
-# Module -> what of tests/ proves it.
+# Module -> files of tests/ that test it.
 SHARED = {
     "planner": ("golden/answer", "golden/estimate", "golden/unfolded.h", "property/simplest"),
     "report": ("golden/inspect", "golden/messages", "golden/engines", "golden/golden.h", "mutation/result", "mutation/change",
@@ -44,7 +46,7 @@ SHARED = {
 
 
 def lines_of(path):
-    """Lines that hold more than a comment."""
+    """Returns the lines that hold more than a comment."""
     texts = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
     return [t for t in texts if t and not t.startswith("//")]
 
@@ -54,13 +56,13 @@ def is_test(path):
 
 
 def owner(relative):
-    """The module that a file of tests/ proves: that of the longest matching prefix; None: no single one."""
+    """Returns the module that a file of tests/ tests, by the longest matching prefix; None: no single one."""
     fitting = [(len(p), module) for module, prefixes in SHARED.items() for p in prefixes if relative.startswith(p)]
     return max(fitting)[1] if fitting else None
 
 
 def count(root):
-    """Module -> [code, tests, checks]."""
+    """Returns module -> [code, tests, checks]."""
     table = collections.defaultdict(lambda: [0, 0, 0])
     for path in sorted((root / "src").glob("*/*")):
         if path.suffix not in (".cpp", ".h"):

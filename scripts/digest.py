@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The digest of a result or of an answer of what-if, replan and --survive (docs/file-formats.md, Digests).
+"""Computes the digest of a result, or of an answer of what-if, replan and --survive (docs/file-formats.md, Digests).
 
 usage: digest.py FILE      prints the digest of its content
 """
@@ -21,7 +21,7 @@ def mixed(accumulator, lane):
 
 
 def xxh64(data):
-    """xxHash specification 0.1.1, seed 0."""
+    """Computes the hash of xxHash specification 0.1.1, seed 0."""
     at, size = 0, len(data)
     word = lambda n: int.from_bytes(data[at:at + n], "little")  # noqa: E731
     if size >= 32:
@@ -51,7 +51,8 @@ def xxh64(data):
 
 
 def number(value):
-    """The shortest digits that read back equal, in the shorter of both notations, without an exponent on a tie; whole numbers plain."""
+    """Returns the shortest digits that read back equal, in the shorter notation, on a tie without an exponent;
+    whole numbers plain."""
     if isinstance(value, int) or (value == int(value) and abs(value) < 2**53):
         return str(int(value))
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()

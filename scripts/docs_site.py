@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of MkDocs (mkdocs.yml). Pages in docs/ are written for GitHub; this makes the site of them:
+"""Builds the site from the pages in docs/, which are written for GitHub. It is a hook of MkDocs (mkdocs.yml):
 
   anchors         headings get the anchors that GitHub gives them
   linked files    files of the repository that a page links to are copied into files/, as text that a browser shows.
@@ -24,7 +24,7 @@ openings = {}  # source of a page -> its first sentence
 
 
 def outside(source, target):
-    """Path in the repository of a link that leaves docs/ or leads to a folder, or None."""
+    """Returns the path in the repository of a link that leaves docs/ or leads to a folder, or None."""
     if "://" in target or target.startswith(("#", "mailto:")):
         return None
     path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(source), target.partition("#")[0]))
@@ -32,7 +32,7 @@ def outside(source, target):
 
 
 def copied(path):
-    """Where the site has a file of the repository; the suffix makes a browser show it."""
+    """Returns the place of a repository file on the site; the suffix makes a browser show it."""
     return f"files/{path}.txt"
 
 
@@ -79,7 +79,7 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def opening(markdown):
-    """The first sentence below the title, without marks."""
+    """Returns the first sentence below the title, without marks."""
     body = re.sub(r"<!--.*?-->", "", markdown, flags=re.S).partition("\n# ")[2] if not markdown.startswith("# ") else markdown
     paragraphs = [p for p in re.split(r"\n\s*\n", body) if not p.startswith(("#", "<", "|", "```", "!", "-"))]
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraphs[0].split()) if paragraphs else "")

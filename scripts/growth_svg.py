@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws how the time of the layer search grows, from the JSON lines of the bench programs.
+"""Draws the growth of the time of the layer search from the JSON lines of the bench programs.
 
 usage: espalier_bench_layer_search | growth_svg.py > docs/images/layer_search_growth.svg
 """

@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Copies published training runs into data/runs, curated: records as they are, without null fields, one a line, stable key order, and
-what their text says as fields.
+"""Copies published training runs into data/runs and curates them. Records stay as they are, without null fields, one
+a line, in stable key order. Facts in their text become fields.
 
-usage: import_runs.py FROM [TO]     FROM: a folder of *.jsonl with the fields of docs/file-formats.md, "Measured runs"
-       import_runs.py --check [DIR] whether curating the records of DIR (default data/runs) once more changes none of them
-       import_runs.py --plain FILE  the records of FILE as they were before curation, on standard output
+usage: import_runs.py FROM [TO]       FROM: a folder of *.jsonl with the fields of docs/file-formats.md, "Measured runs"
+       import_runs.py --check [DIR]   check that curating the records of DIR again (default data/runs) changes none
+       import_runs.py --plain FILE    the records of FILE as they were before curation, on standard output
 
-Curation adds two fields and touches no other; `curated` names each added field and the words that it stands on:
-  techniques            names of docs/file-formats.md that the framework, table, notes or recompute field says, or switches of `extra`
-  measured.memory_kind  allocated, reserved or nvidia-smi, where only the notes say how a peak was taken
-src/runs/remarks.h holds the same table for records as published, which have no such list; tests/cli/curation.py compares the two.
+Curation adds two fields and changes no other; `curated` names each added field and the words that it is based on:
 
-Sources whose licence keeps them out of the product are left out by name (see data/README.md); give their folder to
+  techniques              names of docs/file-formats.md in the framework, table, notes or recompute field, or switches
+                          of `extra`
+  measured.memory_kind    allocated, reserved or nvidia-smi, where only the notes state how a peak was taken.
+
+src/runs/remarks.h holds this table for records as published, which have no such list; tests/cli/curation.py
+compares the two.
+
+Sources whose licence prevents shipping are left out by name (see data/README.md); give their folder to
 `./dev accuracy --data` instead.
 """
 import json
@@ -22,7 +26,7 @@ import sys
 
 RUNS = pathlib.Path(__file__).resolve().parent.parent / "data" / "runs"
 
-# Share-alike or of a licence that was not read.
+# Share-alike, or with a licence that was not read.
 NOT_SHIPPED = ("playbook", "stas00")
 
 # Technique, the words that name it, the fields in which they count.
@@ -40,7 +44,8 @@ MEMORY_KINDS = (("nvidia-smi", ("nvidia-smi", "nvidia smi", "nvml", "rocm-smi"))
 
 
 def says(text, words):
-    """Where any of the words stands that is not taken back beside it ("without torch.compile", "LoRA: off"); -1: nowhere."""
+    """Returns the position of a word that no neighbouring word negates ("without torch.compile", "LoRA:
+    off"); -1: none."""
     small = text.lower()
     for word in words:
         at = small.find(word)
@@ -53,14 +58,14 @@ def says(text, words):
 
 
 def sentence(text, at):
-    """The clause of the text around a place."""
+    """Returns the clause of the text around a position."""
     begin = max(text.rfind(";", 0, at), text.rfind(". ", 0, at)) + 1
     ends = [e for e in (text.find(";", at), text.find(". ", at)) if e >= 0]
     return text[begin:min(ends, default=len(text))].strip(" .")[:120]
 
 
 def switches(extra):
-    """Techniques that a typed value of `extra` switches on or off, with the key that does."""
+    """Returns techniques that a typed value of `extra` switches on or off, with its key."""
     out = {}
     for key in ("compile", "torch_compile"):
         if isinstance(extra.get(key), bool):
@@ -75,7 +80,8 @@ def switches(extra):
 
 
 def options_of(record):
-    """Engine options (data/engines.yaml) that a Megatron-Bridge recipe switches on, with the key that does, in the order of src/runs/remarks.cpp."""
+    """Returns engine options (data/engines.yaml) that a Megatron-Bridge recipe switches on, with the key, in the
+    order of src/runs/remarks.cpp."""
     extra = record.get("extra")
     recipe = extra.get("recipe") if isinstance(extra, dict) else None
     if not isinstance(recipe, dict):
@@ -100,7 +106,7 @@ def options_of(record):
 
 
 def techniques_of(record):
-    """Technique -> the words it stands on, in the order of the table."""
+    """Returns technique -> the words that it is based on, in the order of the table."""
     extra = record.get("extra")
     switched = switches(extra) if isinstance(extra, dict) else {}
     out = {}
@@ -120,7 +126,7 @@ def techniques_of(record):
 
 
 def memory_kind_of(record):
-    """(kind, its words) where the notes alone say how the peak was taken; None elsewhere."""
+    """Returns (kind, its words) if only the notes state how the peak was taken; None otherwise."""
     extra = record.get("extra") if isinstance(record.get("extra"), dict) else {}
     stated = [record.get("measured", {}).get("memory_kind")] + [extra.get(k) for k in ("mem_kind", "peak_mem_kind", "memory_kind")]
     notes = record.get("notes")
@@ -142,7 +148,7 @@ def without_nulls(value):
 
 
 def plain(record):
-    """A record before its curation: without the fields that `curated` names."""
+    """Returns a record before its curation, without the fields that `curated` names."""
     record = dict(record)
     added = record.pop("curated", {})
     if "techniques" in added:
@@ -153,7 +159,8 @@ def plain(record):
 
 
 def curated(record):
-    """The record with what its text says as fields. A list of techniques that is there already is the author's own: nothing is added."""
+    """Returns the record with the facts of its text as fields. An existing list of techniques is the author's own,
+    and nothing is added."""
     record = without_nulls(plain(record))
     if "techniques" in record:
         return record

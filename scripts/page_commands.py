@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the commands of a page, in order, in a folder of its own, and returns the output blocks that the page must hold.
+"""Runs the commands of a page in order, in its own folder, and returns the output blocks that the page must hold.
 
 A page of docs/learn or docs/how-to is a program:
 
   ```yaml title="job.yaml"          the file is written before the next command runs (any language)
   ```sh                             the commands are run by bash; each must succeed
-  <!-- not run: why -->             before a fence: it is shown only
+  <!-- not run: why -->             before a fence: only shown, not run
 
 Two kinds of generated block follow the fence whose commands they show, between <!-- begin … --> and <!-- end … -->:
 
@@ -39,7 +39,7 @@ def pages(root):
 
 
 class Folder:
-    """Where the commands of one page run."""
+    """Holds the folder in which the commands of one page run."""
 
     def __init__(self, root, binary, folder):
         self.path = pathlib.Path(folder)
@@ -66,7 +66,8 @@ class Folder:
 
 
 def estimate_row(number, flags, prediction):
-    """A mark behind the memory says that it does not fit. Flags are joined to their values, so that a line breaks between flags."""
+    """Returns the row of an estimate. A mark behind the memory means that it does not fit. Flags are joined to their
+    values, so that a line breaks between flags."""
     step, bytes_of = prediction["iteration_s"], prediction["memory_breakdown_bytes"]
     busiest = prediction.get("bottleneck", prediction)["breakdown_s"]
     memory = f"{prediction['peak_memory_bytes'] / GIB:.1f}" if prediction["fits"] else f"**{prediction['peak_memory_bytes'] / GIB:.1f}{JOINED}!**"
@@ -79,7 +80,7 @@ def estimate_row(number, flags, prediction):
 
 
 def shown(output, wish):
-    """The part of an output that a block asks for."""
+    """Returns the part of an output that a block asks for."""
     lines = [line.rstrip() for line in output.rstrip("\n").splitlines()]
     if match := re.search(r", first (\d+) lines$", wish):
         count = int(match.group(1))
@@ -94,7 +95,7 @@ def shown(output, wish):
 
 
 def blocks(root, binary, page):
-    """(name, content) of every generated block of the page, from commands that are run here."""
+    """Returns (name, content) of every generated block of the page, from commands that run here."""
     text = page.read_text(encoding="utf-8")
     text = re.sub(r"(<!-- begin ((?:output|estimates) [^>]*?) -->\n).*?(?=<!-- end \2 -->)", r"\1", text, flags=re.S)
     with tempfile.TemporaryDirectory() as name:

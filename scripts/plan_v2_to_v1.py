@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A plan of schema espalier.plan/2 as espalier.plan/1 wrote it, byte for byte; also the plan inside a result.json.
+"""Converts a plan of schema espalier.plan/2 to the bytes that espalier.plan/1 wrote; also the plan
+inside a result.json.
 
 usage: plan_v2_to_v1.py [FILE]      reads FILE or stdin, writes stdout
 
-A plan that version 1 cannot say (several pipelines, unequal shares, modules, overlap.ep) exits 5 and names the field. Types of states are
-left out, as version 1 has none: `espalier export plan PLAN.json --plan-schema 1` knows whether they are those of the engine.
+A plan that version 1 cannot express (several pipelines, unequal shares, modules, overlap.ep) exits 5 and names the
+field. Types of states are left out, as version 1 has none: `espalier export plan PLAN.json --plan-schema 1` checks
+that they are those of the engine.
 """
 import json
 import re
@@ -14,11 +16,11 @@ import sys
 from digest import digest
 
 MODULES, EP = ', "modules": []}', ', "ep": false}'
-SELECTIVE = ["layernorm", "act"]  # what `selective` of version 1 means
+SELECTIVE = ["layernorm", "act"]  # meaning of `selective` in version 1
 
 
 def unwritable(plan):
-    """What version 1 cannot say, by its place; "" where it can say all."""
+    """Returns the place of a feature that version 1 cannot express; "" if there is none."""
     pipelines = plan["pipelines"]
     if len(pipelines) != 1:
         return f"$.pipelines: {len(pipelines)} pipelines"
@@ -39,17 +41,17 @@ def unwritable(plan):
 
 
 def without_new_fields(line):
-    """A line of strategies: a range of a stage, or an alternative of a result."""
+    """Converts a line of strategies: a range of a stage, or an alternative of a result."""
     return line.replace(MODULES, "}").replace(', "modules": ["layernorm", "act"]}', "}").replace(EP, "}")
 
 
 def stages_with_shares(lines):
-    """Version 1 ends every stage with its share of the samples."""
+    """Adds each stage's share of the samples, which version 1 writes at its end."""
     out = []
     for line in lines:
         if re.fullmatch(r"      \]", line):  # the end of `layers`, in its place of version 1
             out += ["      ],", '      "share": 1.0']
-        elif '"samples_per_replica"' not in line and '"state_shares"' not in line:  # equal ones say nothing
+        elif '"samples_per_replica"' not in line and '"state_shares"' not in line:  # equal ones carry no information
             out.append(line)
     return out
 

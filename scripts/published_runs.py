@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""data/published_runs.tsv: what others have measured, a line a run, for `espalier compare --log`. Made from data/runs/*.jsonl.
+"""Builds data/published_runs.tsv from data/runs/*.jsonl: published measurements, a line a run, for
+`espalier compare --log`.
 
-usage: published_runs.py [--check]      writes the table, or says whether it is up to date
+usage: published_runs.py [--check]      writes the table, or reports whether it is up to date
 
-Of runs that are alike but for details (source, model, GPU, number of GPUs, sequence length, precision) the one with most tokens per second stays.
-Parameters are those of a token: of a mixture of experts the active ones. Where a source gives no number of them they are counted from its sizes, with
-two matrices in the MLP where it is four times as wide as the hidden size, and three otherwise.
+Runs that differ only in details (equal source, model, GPU, number of GPUs, sequence length, precision) are reduced to
+the one with most tokens per second. Parameters are those of a token, so only the active ones of a mixture of experts.
+If a source states no number, they are counted from its sizes. The MLP has two matrices where it is four times as wide
+as the hidden size, and three otherwise.
 """
 import json
 import pathlib
@@ -14,7 +16,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TABLE = ROOT / "data" / "published_runs.tsv"
-CHECKS = {"megatron_lm_golden_values"}  # runs of a project's own tests: what they train is made small, and nobody publishes their throughput
+# Runs of a project's own tests: their models are made small, and nobody publishes their throughput.
+CHECKS = {"megatron_lm_golden_values"}
 HEAD = ["model", "active_parameters", "experts", "gpu", "gpus", "sequence", "precision", "tokens_per_s_per_gpu", "source", "record"]
 
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The typed documents of the Python package, written from the tables of schemas.py and the comments of the public headers.
+"""Writes the typed documents of the Python package from the tables of schemas.py and the comments of
+the public headers.
 
 usage: python_types.py --write | --check      write python/espalier/types.py, or report that it differs
 
-An object of a schema with named keys becomes a frozen dataclass; keys that need not be there may be None. What an object is called: CLASSES, else
-its key. Its docstring: the description in the schema, else the comment of the struct of the same name.
+An object of a schema with named keys becomes a frozen dataclass; optional keys may be None. Its class name comes from
+CLASSES, or else from its key. Its docstring is the description in the schema, or else the comment of the struct of
+the same name.
 """
 import json
 import pathlib
@@ -41,7 +43,7 @@ CLASSES = {
     "OverTime": schemas.OVER_TIME, "SizeAnswer": schemas.OBJECTIVE["properties"]["sizes"]["items"], "ObjectiveAnswer": schemas.OBJECTIVE,
 }
 PLAIN = {"string": "str", "boolean": "bool", "integer": "int", "number": "float", "null": "None", "object": "dict[str, Any]"}
-WALL_CLOCK = {"timing"}  # two equal answers differ in it
+WALL_CLOCK = {"timing"}  # two equal answers may differ in it
 
 
 def struct_comments():
@@ -53,7 +55,7 @@ def struct_comments():
 
 
 def shape(schema):
-    """What two objects that are the same type have in common."""
+    """Returns a key that is equal for two objects of the same type."""
     return json.dumps({key: value for key, value in schema.items() if key != "description"}, sort_keys=True)
 
 
@@ -74,7 +76,7 @@ class Writer:
         return name
 
     def annotation(self, schema, key):
-        """The Python type of a value, and the class that is nested in it, if any."""
+        """Returns the Python type of a value, and the class that is nested in it, if any."""
         schema = resolved(schema)
         if "properties" in schema:
             name = self.class_of(schema, key)
@@ -113,7 +115,7 @@ class Writer:
         self.classes.append("\n".join(lines))
 
 
-# Of the documents themselves, and of what no header describes.
+# Sentences of the documents themselves, and of objects that no header describes.
 SENTENCES = [(name, schemas.SCHEMAS[key][1]) for name, key in (
     ("PlanDocument", "plan"), ("ResultDocument", "result"), ("WhatIf", "what-if"), ("Change", "change"), ("Survival", "survival"),
     ("LongRunAnswer", "long-run"), ("OverTime", "over-time"), ("ObjectiveAnswer", "objective"), ("Observation", "observation"))] + [

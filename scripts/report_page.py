@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `espalier report`: built by vite from src/report/page/ into src/report/page/report.html, which is committed and embedded, so that
-neither a C++ build nor a run needs node.
+"""Builds and checks the page of `espalier report`. Vite builds it from src/report/page/ into
+src/report/page/report.html. That file is committed and embedded, so that neither a C++ build nor a run needs node.
 
-usage: report_page.py --build   build it anew (needs node 20 or newer and the npm registry; works in .cache/report-page)
-       report_page.py --check   without node: report.html was built from these sources, its security policy admits its own script and style and
-                                nothing else, and it has each place for data once
+usage: report_page.py --build   build it again (needs node 20 or newer and the npm registry; works in
+                                .cache/report-page)
+       report_page.py --check   check the security policy, the places for data, and that report.html was built from
+                                these sources; does not need node
 
-The hash of the sources stands in the first lines of report.html; vite.config.mjs computes it in the same way.
+The policy admits only the page's own script and style; each place for data occurs once.
+
+The first lines of report.html hold the hash of the sources; vite.config.mjs computes it in the same way.
 """
 import base64
 import hashlib
@@ -41,7 +44,7 @@ def policy_hash(text):
 
 
 def faults(page):
-    """What is wrong with the text of a built page."""
+    """Returns the faults in the text of a built page."""
     found = re.search(r"Sources: ([0-9a-f]{64}) -->", page)
     if not found or found[1] != sources_hash():
         yield "it was built from other sources: scripts/report_page.py --build"

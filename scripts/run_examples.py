@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every job of examples/ through plan, check and simulate, as a user would, and checks what each answer promises:
-certified, fits, the breakdown sums to the iteration to the nanosecond, `other` below 1 %, check accepts the plan, simulate
-gives the same nanosecond, documents follow their schemas, and no line of text is longer than 80 columns (nor than COLUMNS).
+"""Runs every job of examples/ through plan, check and simulate, as a user would, and checks the promises of each
+answer. It is certified and fits. The breakdown sums to the iteration to the nanosecond, with `other` below 1 %. Check
+accepts the plan, and simulate gives the same nanosecond. Documents follow their schemas, and no line of text is
+longer than 80 columns (nor than COLUMNS).
 
 usage: run_examples.py BINARY [--devices N] [EXAMPLE…]     --devices: only jobs of at most N devices
 """
@@ -36,7 +37,7 @@ def answer(text):
 
 
 def devices_of(job):
-    """From the name: …-on-<N>x<device>…; jobs without it are small."""
+    """Parses the name: …-on-<N>x<device>…; jobs without it are small."""
     for word in job.stem.split("-"):
         number = word.split("x")[0]
         if "x" in word and number.isdigit():
@@ -45,7 +46,7 @@ def devices_of(job):
 
 
 def fits_width(text, width, what):
-    """The lines of `text`; none is too long, but one that is a path."""
+    """Returns the lines of `text`; none may be too long, except a path."""
     lines = text.splitlines()
     long = [line for line in lines if len(line) > width and not ("/" in line and len(line.split()) <= 2)]
     assert lines and not long, f"{what}: {len(long)} lines beyond {width} columns: {long[:2]}"
@@ -53,7 +54,7 @@ def fits_width(text, width, what):
 
 
 def figures(lines):
-    """Every number, sorted: laying out moves them and never breaks one."""
+    """Returns every number, sorted. Layout moves numbers and never breaks one."""
     return set(re.findall(r"\d[\d.,]*", " ".join(lines)))
 
 
@@ -85,7 +86,8 @@ def check_example(binary, job):
         whole = decimal.Decimal(prediction["iteration_s"])
         parts = {name: decimal.Decimal(prediction["breakdown_s"][name]) for name in PARTS}
         assert result["schema"] == "espalier.result/1"
-        larger = search.get("space", "uniform") != "uniform" or "device_groups" in search  # such a search names the gap that is left
+        # Such a search names the remaining gap.
+        larger = search.get("space", "uniform") != "uniform" or "device_groups" in search
         assert search["optimal"] is True or (larger and search["reason"] == "gap"), f"not certified: {search['reason']}"
         assert prediction["fits"] is True
         assert prediction["peak_memory_bytes"] <= prediction["memory_limit_bytes"]

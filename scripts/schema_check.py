@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks a document against a schema of docs/schema/, with the words of JSON Schema that ours use (scripts/schemas.py). No package is needed."""
+"""Checks a document against a schema of docs/schema/, with the JSON Schema keywords that ours use
+(scripts/schemas.py). No package is needed."""
 import functools
 import json
 import pathlib
@@ -17,7 +18,7 @@ def has_type(value, name):
 
 
 def resolved(part):
-    """A part of a schema, or what it refers to: {"$ref": "words.schema.json#/$defs/schedule"}."""
+    """Returns a part of a schema, or the part that it refers to: {"$ref": "words.schema.json#/$defs/schedule"}."""
     if "$ref" not in part:
         return part
     name, keys = part["$ref"].split(".schema.json#/")
@@ -28,7 +29,7 @@ def resolved(part):
 
 
 def offences(schema, value, path="$"):
-    """What in `value` breaks `schema`, each with its path."""
+    """Returns the violations of `schema` in `value`, each with its path."""
     schema = resolved(schema)
     known = {"$schema", "$id", "title", "description", "default", "type", "enum", "const", "anyOf", "minimum", "maximum", "minItems", "items",
              "properties", "required", "additionalProperties"}

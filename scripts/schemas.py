@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON schemas of docs/schema/, all written from this one place.
+"""Writes the JSON schemas of docs/schema/, all from this one place.
 
 usage: schemas.py --write | --check      write docs/schema/<name>.schema.json, or report which differ
 
-To add a key: one line in the table of its object below, then --write. Objects that people write (a job and what it holds) are closed: an
-unknown key is a mistake. Documents that Espalier writes are open: later versions add keys. tests/cli/schemas.py holds the closed objects
-against what the program says it expects, and every example and the documents made of it against all of this.
+To add a key: one line in the table of its object below, then --write. Objects that people write (a job and its parts)
+are closed: an unknown key is a mistake. Documents that Espalier writes are open: later versions add keys.
+tests/cli/schemas.py compares the closed objects with the keys that the program expects. It also checks every example,
+and the documents made of it, against all of this.
 """
 import json
 import pathlib
@@ -17,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "schema"
 ENGINE_OPTIONS = sorted(set(re.findall(r"^      - name: (\S+)$", (ROOT / "data/engines.yaml").read_text(encoding="utf-8"), re.M)))
 
-# ---- building blocks -------------------------------------------------------------------------------------------------------
+# ---- building blocks ------------------------------------------------------------------------------------------------
 
 TEXT, YES_NO, ANY = {"type": "string"}, {"type": "boolean"}, {}
 BYTES = {"type": "integer", "minimum": 0, "description": "bytes"}
@@ -40,7 +41,7 @@ def array(items, **more):
 
 
 def mapping(values, **more):
-    """Any keys, values of one kind."""
+    """Returns an object with any keys and values of one kind."""
     return {"type": "object", "additionalProperties": values, **more}
 
 
@@ -60,7 +61,7 @@ def described(schema, text, **more):
     return {**schema, "description": text, **more}
 
 
-# ---- the job ---------------------------------------------------------------------------------------------------------------
+# ---- the job --------------------------------------------------------------------------------------------------------
 
 COUNTING = ("tp", "cp", "ep", "etp", "dp", "pp", "vpp", "micro_batch", "zero", "shard", "recompute_layers")
 NAMED = {"sp": ("none", "megatron", "ulysses"), "cp_kind": ("ring", "all-to-all"),
@@ -72,7 +73,7 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
 OPTIMIZERS = ("adam", "sgd")
 SPACES = ("uniform", "layerwise", "spatial_temporal", "full")
 
-WORDS = {name: {"$ref": f"words.schema.json#/$defs/{name}"} for name in NAMED}  # each list stands in one file
+WORDS = {name: {"$ref": f"words.schema.json#/$defs/{name}"} for name in NAMED}  # each list is in one file
 DIMENSIONS = {**{name: WHOLE for name in COUNTING}, **WORDS,
               **{name: YES_NO for name in SWITCHES}}
 MODULES = ("core_attn", "layernorm", "act", "mlp", "moe", "moe_act", "mla_up_proj", "shared_experts", "every_second_mm", "grouped_mm")
@@ -122,8 +123,8 @@ SEARCH = closed_object({
                                           "deadline": TEXT}), "what the plan shall be best at, over the sizes of the cluster"),
 })
 
-# Short and full form of a run of equal nodes, and several of them. What stands inside a device or a fabric level is for the program's own
-# reader, which knows units and catalogue names.
+# Short and full form of a run of equal nodes, and several of them. The program's own reader checks the inside of a
+# device or a fabric level, since it has the units and catalogue names.
 PRICE = {"type": "number", "minimum": 0}
 TRAITS = {
     "site": described(TEXT, "where the nodes stand"),
@@ -181,7 +182,7 @@ JOB = closed_object({
     "search": SEARCH,
 }, ("model", "cluster", "training"))
 
-# ---- the plan --------------------------------------------------------------------------------------------------------------
+# ---- the plan -------------------------------------------------------------------------------------------------------
 
 STRATEGY = open_object({
     **{name: POSITIVE for name in ("tp", "cp", "ep", "etp", "dp", "shard")}, "zero": {"type": "integer", "minimum": 0, "maximum": 3},
@@ -208,7 +209,7 @@ STAGES = array(open_object({
 PIPELINE = open_object({"id": WHOLE, "schedule": SCHEDULE, "samples": described(POSITIVE, "of the global batch"), "stages": STAGES},
                        ("id", "schedule", "samples", "stages"))
 
-# Version 1 has the schedule and the stages of its one pipeline at the top.
+# Version 1 has the schedule and the stages of its one pipeline at the top level.
 PLAN = open_object({
     "schema": one_of("espalier.plan/2", "espalier.plan/1"),
     "engine": TEXT,
@@ -221,7 +222,7 @@ PLAN = open_object({
     "pipelines": array(PIPELINE, minItems=1), "schedule": SCHEDULE, "stages": STAGES,
 }, ("schema", "engine", "model", "cluster", "training"), anyOf=[{"required": ["pipelines"]}, {"required": ["schedule", "stages"]}])
 
-# ---- the result ------------------------------------------------------------------------------------------------------------
+# ---- the result -----------------------------------------------------------------------------------------------------
 
 BREAKDOWN = ("compute", "exposed_communication", "bubble", "optimizer", "other")
 MEMORY = ("parameters", "gradients", "optimizer", "activations", "communication_buffers", "framework")
@@ -268,12 +269,12 @@ SIMPLEST = open_object({"label": TEXT, "iteration_s": SECONDS, "loss": {"type": 
 RESTRICTION = open_object({"engine": TEXT, "label": TEXT, "iteration_s": SECONDS, "price": {"type": "number"}, "certified": YES_NO, "rules": array(TEXT)},
                           ("engine",), description="what the rules of the engine cost: the best plan of the same space without them")
 
-# What was searched for: check --search does it again.
+# Parameters of the search: check --search repeats it.
 ASKED = open_object({"recompute_modules": array(one_of(*MODULES)), "space": one_of(*SPACES), "devices": one_of("equal", "any", "all"), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
                      "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "restriction": YES_NO, "engine_options": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
 
 MADE_BY = open_object({"version": TEXT, "calibration": TEXT}, ("version", "calibration"))
-# Ties what only a search could derive again to the rest of the document: check compares it.
+# Ties results that only a search could derive again to the rest of the document; check compares it.
 DIGEST = described(TEXT, "xxh64 of the document's canonical text without digest and timing")
 
 RESULT = open_object({
@@ -314,7 +315,7 @@ ERROR = open_object({
     "where": described(TEXT, "file:line:column, or a path in the document"), "found": TEXT, "expected": TEXT, "hint": TEXT,
 }, ("schema", "kind", "exit_code", "where", "found", "expected", "hint"))
 
-# ---- plans under change: docs/adapt.md --------------------------------------------------------------------------------------
+# ---- plans under change: docs/adapt.md ------------------------------------------------------------------------------
 
 MOVE = open_object({**{n: BYTES for n in ("kept_bytes", "peer_bytes", "storage_bytes", "lost_bytes")},
                     **{n: SECONDS for n in ("transfer_s", "storage_s", "rollback_s", "restart_s", "warm_up_s")}}, ("peer_bytes", "storage_bytes"))
@@ -360,7 +361,7 @@ OBSERVATION = open_object({
     "lost": array(TEXT),
 }, ("schema",))
 
-# ---- what plan answers beside a result: docs/clusters.md, docs/adapt.md ------------------------------------------------------
+# ---- other answers of plan: docs/clusters.md, docs/adapt.md ---------------------------------------------------------
 
 NODES_BY_GROUP = array(WHOLE, minItems=1, description="nodes of each group, in the order of the cluster")
 LONG_RUN = open_object({
@@ -410,7 +411,7 @@ OBJECTIVE = open_object({
     "answer": RESULT,
 }, ("schema", "minimise", "least_cost_per_step", "best", "sizes", "answer"))
 
-# ---- measured runs: one object a line; any field may be null ---------------------------------------------------------------
+# ---- measured runs: one object a line; any field may be null --------------------------------------------------------
 
 
 def nullable(properties, **more):

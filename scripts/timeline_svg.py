@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws a simulated timeline (the trace that `espalier simulate --trace` writes) as a small SVG: a band per rank, compute above
-data-parallel collectives, micro-batch numbers in the slices, the memory below.
+"""Draws a simulated timeline (the trace of `espalier simulate --trace`) as a small SVG. It has a band per rank, with
+compute above data-parallel collectives, micro-batch numbers in the slices, and the memory below.
 
 usage: timeline_svg.py TRACE.json[.gz] OUT.svg [--title TEXT]
 """
@@ -40,7 +40,7 @@ def colour(event, chunks):
 
 
 def nice_step(span):
-    """1, 2 or 5 times a power of ten: about eight marks."""
+    """Returns 1, 2 or 5 times a power of ten, which gives about eight marks."""
     power = 10 ** math.floor(math.log10(span / 8))
     return next(power * k for k in (1, 2, 5, 10) if power * k >= span / 8)
 

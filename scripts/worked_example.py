@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worked example of docs/cost-model.md: one configuration computed from the equations of that page, without the program.
+"""Computes the worked example of docs/cost-model.md: one configuration from the equations of that page,
+without the program.
 
-Llama 3 8B on 8 H100, tensor and sequence parallelism over all 8, micro-batch 1: no pipeline, no data parallelism, so that the
-iteration is m·(F + B) + optimizer and every number can be followed. Figures are read from data/devices.yaml and, where they are
-fitted, from data/calibration; nothing fitted is written here.
+The example is Llama 3 8B on 8 H100, with tensor and sequence parallelism over all 8 and micro-batch 1. There is no
+pipeline and no data parallelism. So the iteration is m·(F + B) + optimizer, and every number can be followed. Figures
+are read from data/devices.yaml and, where they are fitted, from data/calibration; nothing fitted is written here.
 """
 import math
 import re
 
 COMMAND = ["estimate", "examples/llama3-8b-on-8xh100.yaml", "--set", "engine=generic", "--tp", "8", "--sp", "megatron"]
 
-# models/llama-3-8b/config.json, the job, and the configuration
+# Sizes from models/llama-3-8b/config.json, the job, and the configuration.
 HIDDEN, HEADS, KV_HEADS, HEAD, FFN, VOCABULARY, BLOCKS = 4096, 32, 8, 128, 14336, 128256, 32
 TOKENS, SAMPLES, TP, A = 8192, 64, 8, 2
-# engine generic: bytes per element of parameter, gradient, master weight, Adam moments; launches of a pass
+# Engine generic: bytes per element of parameter, gradient, master weight, Adam moments; launches of a pass.
 PARAMETER, GRADIENT, WIRE, MASTER, MOMENTS, PASS_LAUNCHES = 2, 4, 4, 4, 8, 4
-# its loss, bytes per logit: kept, and beside it in forward and backward; moved in forward and backward. Two cuBLAS workspaces of 32 MiB
+# Its loss in bytes per logit: saved, additional in forward and backward, moved in forward and backward. Two cuBLAS
+# workspaces take 32 MiB each.
 LOSS_SAVED, LOSS_FORWARD, LOSS_BACKWARD, LOSS_MOVED, WORKSPACE = 4, 2, 2, (14, 6), 2 * 32 * 2**20
 COLLECTIVE_LAUNCHES = 2  # host work of a collective inside a layer
 DEVICE, FABRIC, ENGINE = "h100-sxm-80gb", "nvswitch3", "generic"
 
-# framework coefficients that act here, and their priors (src/plan/coefficients.cpp)
+# Framework coefficients that apply here, and their priors (src/plan/coefficients.cpp).
 PRIORS = {"compute": 1.03, "elementwise": 1.0, "launch": 1.0, "tensor_communication": 1.0, "data_communication": 1.0, "step_s": 0.0, "micro_batch_s": 0.0}
 
 UNIT = {"us": 1e-6, "ms": 1e-3, "GB/s": 1e9}
@@ -32,13 +34,14 @@ def quantity(text):
 
 
 def flow(text):
-    """{a: 1, b: 2us} as a dictionary of numbers; what is none is left out."""
+    """Parses {a: 1, b: 2us} to a dictionary of numbers; other values are left out."""
     pairs = re.findall(r"(\w+): ([\d.]+(?:us|ms|GB/s)?)(?=[,}])", text)
     return {key: quantity(value) for key, value in pairs}
 
 
 def fitted(root, name, key, values="coefficients"):
-    """The coefficients of the entry `key` (e.g. "device: h100") of data/calibration/NAME; {} when it is not there."""
+    """Returns the coefficients of the entry `key` (e.g. "device: h100") of data/calibration/NAME; {} if
+    it is missing."""
     text = (root / "data/calibration" / name).read_text(encoding="utf-8")
     found = re.search(rf"- {re.escape(key)}\n(.*?)(?=\n  - |\Z)", text, re.S)
     body = found and re.search(rf"^ +{values}: (\{{.*\}})$", found.group(1), re.M)
@@ -50,7 +53,7 @@ def coefficients(text):
 
 
 def defaults(root):
-    """Efficiencies of a device that does not say."""
+    """Returns the default efficiencies of a device."""
     header = (root / "include/espalier/cluster.h").read_text(encoding="utf-8")
     struct = header.split("struct DeviceEfficiency {")[1].split("};")[0]
     found = re.findall(r"(?:double|Seconds) (\w+)(?: =\s*|\{)([-+.\deE]+)\}?;", struct)
@@ -58,7 +61,7 @@ def defaults(root):
 
 
 def device_figures(root):
-    """What the library does when it loads: catalogue entry over defaults, calibration over both."""
+    """Mirrors the loading of the library: catalogue entry over defaults, calibration over both."""
     text = (root / "data/devices.yaml").read_text(encoding="utf-8")
     entry = text.split(f"- name: {DEVICE}\n")[1].split("- name:")[0]
     d = defaults(root)
@@ -66,7 +69,7 @@ def device_figures(root):
     d["peak"] = flow(re.search(r"peak_tflops: (\{.*\})", entry).group(1))["bf16"] * 1e12
     d["bandwidth"] = quantity(re.search(r"memory_bandwidth: (\S+)", entry).group(1))
     d.update(fitted(root, "devices.yaml", f"device: {DEVICE}"))
-    d.update(fitted(root, "training.yaml", f"device: {DEVICE}"))  # what training keeps of the rates of isolated kernels
+    d.update(fitted(root, "training.yaml", f"device: {DEVICE}"))  # share of isolated kernel rates that training reaches
     if "kernel_floor_us" in d:
         d["kernel_floor"] = d["kernel_floor_us"] * 1e-6
     fabrics = (root / "data/calibration/fabrics.yaml").read_text(encoding="utf-8")
@@ -79,19 +82,19 @@ def device_figures(root):
     for key, value in fitted(root, "fabrics.yaml", f"fabric: {FABRIC}").items():
         d["link"][key.removesuffix("_us")] = value * 1e-6 if key.endswith("_us") else value
     d["framework"] = PRIORS
-    for engine in ("pooled", ENGINE):  # what is fitted of the engine replaces what all have in common
+    for engine in ("pooled", ENGINE):  # the engine's own fit replaces the pooled one
         own = fitted(root, "frameworks.yaml", f"engine: {engine}")
         d["framework"] = {key: own.get(key, PRIORS[key]) for key in PRIORS} if own else d["framework"]
     return d
 
 
 def ns(seconds):
-    """Nearest integer nanosecond, half away from zero: std::llround."""
+    """Rounds to the nearest integer nanosecond, half away from zero: std::llround."""
     return math.floor(seconds * 1e9 + 0.5)
 
 
 class Sums:
-    """Seconds of one layer."""
+    """Accumulates the seconds of one layer."""
 
     def __init__(self):
         self.forward = self.backward = self.exposed_forward = self.exposed_backward = self.hidden_backward = 0.0
@@ -106,7 +109,7 @@ class Sums:
         self.lines.append((name, shape, forward, backward))
 
     def phases(self, launch):
-        """Integer nanoseconds: compute, exposed, other of forward and backward."""
+        """Returns integer nanoseconds: compute, exposed, other of forward and backward."""
         forward, backward = (ns(self.forward), ns(self.exposed_forward)), (ns(self.backward), ns(self.exposed_backward))
         return ((*forward, max(0, ns(launch * self.kernels_forward) - sum(forward))),
                 (*backward, max(0, ns(launch * self.kernels_backward) - sum(backward))))
@@ -128,7 +131,9 @@ class Equations:
         self.link_rate = link["bandwidth"] * link["efficiency"] / f["tensor_communication"]
         self.own = 1 / (TP - 1)
         self.kappa_c = d["overlap_communication_slowdown"]
-        size = A * TOKENS * HIDDEN  # of the only collectives beside compute: bytes that pass a rank over their whole time
+        # Bytes of the only collectives that overlap with compute. They pass a rank over the whole time
+        # of the collective.
+        size = A * TOKENS * HIDDEN
         bus = size * (TP - 1) / TP / self.gather(size)
         self.kappa_w = d["overlap_compute_slowdown"] + d["overlap_traffic"] * bus / d["bandwidth"]
         if self.kappa_c > 1:
@@ -138,7 +143,7 @@ class Equations:
         return self.floor + size / self.memory
 
     def element(self, size):
-        """Element-wise kernels: bytes as many times as the framework moves them."""
+        """Returns the time of element-wise kernels, which move their bytes as often as the framework does."""
         return self.floor + size / self.elementwise
 
     def gemm(self, m, n, k, extra=0):
@@ -155,22 +160,24 @@ class Equations:
         return latency + volume + self.d["link"]["ramp"] * math.sqrt(latency * volume)
 
     def gather(self, size):
-        """All-gather or reduce-scatter of `size` bytes over the 8 devices behind NVSwitch: a ring."""
+        """Returns the time of an all-gather or reduce-scatter of `size` bytes over the 8 devices behind
+        NVSwitch: a ring."""
         volume = size * (TP - 1) / TP * (1 + self.d["link"]["small_group"] * self.own) / self.link_rate
         return self.ramped(self.start + (TP - 1) * self.hop, volume)
 
     def reduce(self, size, slower=1.0):
-        """All-reduce: two passes of the ring. `slower`: than the collectives inside layers."""
+        """Returns the time of an all-reduce: two passes of the ring. `slower` is relative to the
+        collectives inside layers."""
         volume = 2 * size * (TP - 1) / TP * (1 + self.d["link"]["small_group"] * self.own / 2) / self.link_rate * slower
         return self.ramped(self.start + 2 * (TP - 1) * self.hop * slower, volume)
 
     def sync(self, size):
-        """The same for gradients at the end of the step, as data-parallel collectives."""
+        """Returns the all-reduce time of gradients at the end of the step, as a data-parallel collective."""
         f = self.d["framework"]
         return self.reduce(size, f["data_communication"] / f["tensor_communication"])
 
     def hide(self, c, w):
-        """What communication c beside compute w adds to w, and what of it is hidden."""
+        """Returns the time that communication c adds when it overlaps with compute w, and the hidden part of c."""
         if c * self.kappa_c >= w * self.kappa_w:
             pair = w * self.kappa_w + (c - w * self.kappa_w / self.kappa_c)
         else:
@@ -181,13 +188,13 @@ class Equations:
 
 def add_linear(e, s, name, m, n, k):
     forward, weight = e.gemm(m, n, k), e.gemm(m, n, k, 2 * GRADIENT * n * k)
-    # backward: input gradient, weight gradient and its addition
+    # The backward pass has the input gradient, the weight gradient and its addition.
     s.add(name, forward, e.gemm(m, k, n) + weight, 1, 3, f"{m:,} × {k:,} × {n:,}")
     return forward, weight
 
 
 def close_region(e, s, column):
-    """Megatron's sequence parallelism around a pair of column and row linear."""
+    """Adds Megatron's sequence parallelism around a pair of column and row linear."""
     forward, weight = column
     c = e.gather(A * TOKENS * HIDDEN)
     again, reduce = e.hide(c, forward), e.hide(c, weight)
@@ -201,7 +208,7 @@ def close_region(e, s, column):
 def block(e):
     s, rows = Sums(), TOKENS // TP
     moved = lambda per_token, tokens: e.element(per_token * tokens)
-    # backward also reduces and adds the gradient of the scale
+    # The backward pass also reduces and adds the gradient of the scale.
     norm = lambda name: s.add(name, moved(2 * A * HIDDEN, rows), moved(3 * A * HIDDEN, rows), 1, 3, f"{rows:,} × {HIDDEN:,}")
     residual = lambda name: s.add(name, moved(3 * A * HIDDEN, rows), moved(3 * A * HIDDEN, rows), 1, 1, f"{rows:,} × {HIDDEN:,}")
     norm("attn.norm")
@@ -227,7 +234,8 @@ def block(e):
 def embedding(e):
     s, size = Sums(), A * TOKENS * HIDDEN
     table = VOCABULARY // TP * HIDDEN * (2 * A + 2 * GRADIENT)
-    # lookup, positions, sum, dropout | sort, segments, sum, addition; and the collective
+    # Forward has lookup, positions, sum and dropout. Backward has sort, segments, sum and addition. Each
+    # has the collective.
     s.add("embed.token", e.moved(2 * size), e.moved(table + 12.5 * size), 5, 5, f"{TOKENS:,} × {HIDDEN:,}")
     s.exposed_forward = s.exposed_backward = e.gather(size)
     return s
@@ -246,7 +254,7 @@ def head(e):
 
 
 def saved_bytes():
-    """Saved tensors of a block under fused-attention: (operator, bytes per token, divided by tp)."""
+    """Returns saved tensors of a block under fused-attention: (operator, bytes per token, divided by tp)."""
     return [
         ("attn.norm: input, statistics", A * HIDDEN + 4),
         ("attn.qkv: input (the norm's output)", A * HIDDEN),
@@ -281,7 +289,8 @@ def compute(root):
     saved = BLOCKS * TOKENS * sum(size for _, size in saved_bytes()) // TP
     head_saved = TOKENS * ((A * HIDDEN + 4) + A * HIDDEN + LOSS_SAVED * VOCABULARY) // TP
     x["saved"] = saved + head_saved
-    # of the loss; of a block (gate_up: gathered input, its gradient, output) only what is more than the head has freed by then
+    # The transient of the loss. For a block (gate_up: gathered input, its gradient, output) only the part beyond what
+    # the head has freed by then counts.
     x["transient"] = max(LOSS_FORWARD, LOSS_BACKWARD) * TOKENS * VOCABULARY // TP
     x["transient"] = max(x["transient"], A * TOKENS * (2 * HIDDEN + 2 * FFN // TP) - head_saved)
     x["static"] = [x["elements"] * PARAMETER, x["elements"] * GRADIENT, x["elements"] * (MASTER + MOMENTS)]
@@ -293,14 +302,15 @@ def compute(root):
 
 
 def comparisons(x, prediction):
-    """(what, computed here, predicted by the program), as integers."""
+    """Returns (quantity, computed here, predicted by the program), as integers."""
     to_ns = lambda seconds: round(seconds * 1e9)
     memory, times = prediction["memory_breakdown_bytes"], prediction["breakdown_s"]
     return [
         ("iteration", x["iteration"], to_ns(prediction["iteration_s"])),
         ("compute", SAMPLES * (x["forward"][0] + x["backward"][0]), to_ns(times["compute"])),
         ("exposed communication", SAMPLES * (x["forward"][1] + x["backward"][1]) + x["sync"], to_ns(times["exposed_communication"])),
-        # the launches of the update are launch gaps and the norms' sum is communication; the rest of the end of the step is `optimizer`
+        # The launches of the update are launch gaps, and the norms' sum is communication. The rest of the end of the
+        # step is `optimizer`.
         ("other", SAMPLES * (x["forward"][2] + x["backward"][2]) + x["update_launches"], to_ns(times["other"])),
         ("optimizer", x["optimizer"] - x["update_launches"] - x["sync"], to_ns(times["optimizer"])),
         ("hidden communication", x["hidden"], to_ns(prediction["hidden_communication_s"])),
@@ -313,7 +323,7 @@ def comparisons(x, prediction):
 
 
 def over(factor, what=""):
-    """A coefficient of the framework, where it has one."""
+    """Formats a coefficient of the framework if it is not 1."""
     return "" if factor == 1 else f"{what} / {factor:g}"
 
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier-accuracy RUNS.jsonl …: fits framework coefficients and judges them under both protocols (lab/protocol.h).
-//   --json FILE   every row with its predictions      --write DIR   frameworks.yaml and intervals.yaml of data/calibration
-//   --untrusted NAME  step times of sources that begin with NAME teach no other source
-//   --merge NAME  sources that begin with NAME count as one      --source-only: skip the grouped folds
-//   --judge NAME  judge the sources that begin with NAME alone, and print what their engines are predicted with; others
-//   have no figures
-//   --shipped     fit no times: every row as it is predicted with what ships (seconds instead of minutes); memory under
-//                 its protocols
+//   --json FILE       write every row with its predictions
+//   --write DIR       write frameworks.yaml and intervals.yaml of data/calibration
+//   --untrusted NAME  do not use step times of sources that begin with NAME to fit other sources
+//   --merge NAME      count sources that begin with NAME as one
+//   --source-only     skip the grouped folds
+//   --judge NAME      judge only the sources that begin with NAME, and print the coefficients that predict their
+//                     engines; others have no figures
+//   --shipped         fit no times: predict every row with the shipped coefficients (seconds instead of minutes);
+//                     memory is judged under its protocols
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -3,7 +3,8 @@
 // data/calibration/devices.yaml (lab/device_fit.h).
 //   --data DIR   directory of the tables (default: data/operators, thinned copies; with the full tables their other
 //                rows are held out)
-//   --out FILE   what to write (default: data/calibration/devices.yaml)      --thin DIR   writes the thinned tables to DIR instead
+//   --out FILE   output file (default: data/calibration/devices.yaml)
+//   --thin DIR   write the thinned tables to DIR instead
 #include <algorithm>
 #include <cstring>
 #include <fstream>

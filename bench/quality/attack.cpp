@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attacks what searches certify. At least twenty problems of real models: of each 5,000 random legal configurations and
-// walks from the optimum over all its neighbours; none that fits may be faster than the certified optimum. Then
-// layer-wise and full answers, perturbed 100,000 times in all: none of the plans of their space may be below the bound,
-// and no single change of a layer's strategy or of a boundary may beat an answer by more than 0.1 %. Everything is
-// judged by the search's own simulator. One JSON object a line; exit code 1 on a violation.
+// Attacks certified answers of the search, on at least twenty problems of real models. Each gets 5,000 random legal
+// configurations and walks from the optimum over all its neighbours. None that fits may be faster than the certified
+// optimum. Then layer-wise and full answers are perturbed 100,000 times in total. No plan of their space may be
+// faster than the bound. No single change of a layer's strategy or of a boundary may beat an answer by more than 0.1
+// %. The search's own simulator judges everything. Prints one JSON object a line; exit code 1 on a violation.
 //
-//   espalier_bench_quality_attack [--brief] [PROBLEM…]     --brief: a tenth of everything; PROBLEM: names that contain one of the words
+//   espalier_bench_quality_attack [--brief] [PROBLEM…]
+//     --brief   a tenth of everything
+//     PROBLEM   only names that contain one of the words
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -23,18 +25,18 @@ namespace {
 using namespace espalier;
 
 constexpr int kWalks = 4, kSteps = 12;
-constexpr double kGrain = 0.001;  // a single change may gain so much
+constexpr double kGrain = 0.001;  // largest gain allowed for a single change
 
 struct Subject {
   const char* name;
   const char* model;     ///< folder below models/
   const char* cluster;   ///< as in a job file
   const char* training;  ///< as in a job file
-  const char* search;    ///< what the space is restricted to, as in a job file without the braces
+  const char* search;    ///< restriction of the space, as in a job file without the braces
 };
 
-// Dense, mixture of experts, tied tables, encoder-decoder, vision, context parallelism, long sequences, little memory;
-// small and large.
+// The subjects cover dense models, mixture of experts, tied tables, encoder-decoder, vision, context parallelism,
+// long sequences and little memory, each small and large.
 const std::vector<Subject> kSubjects = {
     {"llama-3-8b", "llama-3-8b", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}",
      "{sequence_length: 8192, global_batch: 32}", ""},
@@ -99,7 +101,7 @@ Result<Job> job_of(const Subject& s, const std::string& space) {
   auto job = load_job(std::string("model: models/") + s.model + "/config.json\ncluster: " + s.cluster +
                           "\ntraining: " + s.training + "\nengine: generic\nsearch: {space: " + space + restriction + "}\n",
                       s.name, ".", {});
-  // The attack may use all of the memory, and so may the answer that it attacks.
+  // The attack and the answer that it attacks may both use all of the memory.
   if (job) job->search.memory_margin = 0;
   return job;
 }
@@ -217,7 +219,7 @@ int main(int argc, char** argv) {
     if (uniform) attack_uniform(s, 500 * scale, seed++, all);
     if (layered) attack_layers(s, "layerwise", 450 * scale, 200 * scale, seed++, all);
   }
-  // Operator partitions are for dense blocks.
+  // Operator partitions apply to dense blocks only.
   for (const char* name : {"llama-3-8b", "bert-large", "vit-base"})
     for (const Subject& s : kSubjects)
       if (layered && name == std::string(s.name) && wanted(s, words))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of a bench ("--seed 7"), clocks, and files that it leaves behind.
+// Provides arguments of a bench ("--seed 7"), clocks, and output files.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace espalier::bench {
 
-/// Named values; what is not known ends the program with exit code 2.
+/// Parses named values; an unknown argument ends the program with exit code 2.
 class Arguments {
  public:
   Arguments(int argc, char** argv, std::map<std::string, std::string> known) : values_(std::move(known)) {
@@ -39,11 +39,12 @@ class Arguments {
   [[nodiscard]] const std::string& text(const std::string& name) const { return values_.at(name); }
   [[nodiscard]] std::int64_t whole(const std::string& name) const { return std::strtoll(text(name).c_str(), nullptr, 10); }
   [[nodiscard]] double real(const std::string& name) const { return std::strtod(text(name).c_str(), nullptr); }
-  /// A count, with --brief a tenth of it.
+  /// Returns a count, or a tenth of it with --brief.
   [[nodiscard]] std::int64_t count(const std::string& name) const {
     return flag("--brief") ? std::max<std::int64_t>(1, whole(name) / 10) : whole(name);
   }
-  /// Words without dashes choose problems of other benches (./dev bench quality WORD): then there is nothing to run.
+  /// Returns true if words without dashes choose problems of other benches (./dev bench quality WORD); then this
+  /// bench has nothing to run.
   [[nodiscard]] bool names_problems() const { return names_problems_; }
   [[nodiscard]] bool flag(const std::string& name) const { return text(name) == "yes"; }
 
@@ -77,14 +78,14 @@ inline std::string json_text(std::string_view text) {
   return out + "\"";
 }
 
-/// Nothing where no folder was asked for.
+/// Writes a file; does nothing if no folder was given.
 inline void write_file(const std::string& folder, const std::string& name, const std::string& text) {
   if (folder.empty()) return;
   std::filesystem::create_directories(folder);
   std::ofstream(std::filesystem::path(folder) / name) << text;
 }
 
-/// Lines of jobs that end in any order, printed in the order of the jobs.
+/// Prints the lines of jobs in the order of the jobs, although they end in any order.
 class OrderedLines {
  public:
   explicit OrderedLines(std::size_t count) : lines_(count) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random jobs for engines: models with a config.json of transformers on equal nodes, with the parts of a search that
-// users restrict.
+// Generates random jobs for engines: models with a config.json of transformers on equal nodes, with the search
+// restrictions that users set.
 #pragma once
 
 #include <string>
@@ -54,7 +54,7 @@ inline ClusterText cluster_of(Random& random) {
   return {cat("{nodes: ", nodes, ", devices_per_node: ", per_node, ", device: ", device, host, "}"), device, nodes * per_node};
 }
 
-/// A part of the space that users ask for; mostly none.
+/// Returns a restriction of the space that users ask for; mostly none.
 inline std::string search_of(Random& random, std::int64_t devices) {
   const std::int64_t kind = random.below(8);
   if (devices % 2 != 0 && (kind == 2 || kind == 3)) return "";
@@ -68,7 +68,7 @@ inline std::string search_of(Random& random, std::int64_t devices) {
   }
 }
 
-/// A job file without its engine, which comes last.
+/// Returns a job file without its engine, which comes last.
 inline std::string engine_job_text(Random& random) {
   const std::int64_t kind = random.below(10);
   const std::string model = kind < 6 ? dense_text(random) : kind < 8 ? mixture_text(random) : gpt2_text(random);

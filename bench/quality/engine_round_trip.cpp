@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is the predicate of an engine one? For random jobs and each engine that a format writes: the plan that is found for
-// the engine keeps all its rules, some format of the engine writes it as it is, and where that format can be read back,
-// the plan read is the same, with its nanoseconds and bytes.
+// Checks that the predicate of an engine is complete, for random jobs and each engine that a format writes. The plan
+// found for the engine must obey all its rules, and some format of the engine must write it unchanged. Where that
+// format can be read back, the plan read must be the same, with the same nanoseconds and bytes.
 //
-//   engine_round_trip [--jobs N] [--seed S] [--engine NAME] [--verbose]
-//
-// One JSON object an engine; exit code 1 where a plan is not written or not the same.
+// Usage: engine_round_trip [--jobs N] [--seed S] [--engine NAME] [--verbose]. Prints one JSON object per engine; exit
+// code 1 if a plan is not written or not the same.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -46,7 +45,8 @@ void say(const std::string& job, const std::string& what) {
   std::printf("// %s\n//   %s\n", what.c_str(), lines.c_str());
 }
 
-/// The plan of the file that an exporter wrote, or why there is none; nothing where the format has no importer.
+/// Returns the plan of the file that an exporter wrote, or the reason why there is none; null if the format
+/// has no importer.
 std::optional<Result<Plan>> read_back(const Job& job, const Plan& plan, const Exporter& format, const std::string& text) {
   if (format.name == "galvatron") {
     const bool sequence = plan.strategy().sp == SequenceParallel::megatron;
@@ -66,7 +66,7 @@ std::optional<Result<Plan>> read_back(const Job& job, const Plan& plan, const Ex
   request.name = "file";
   request.text = text;
   request.devices = job.cluster.devices();
-  const bool script = at->second == "accelerate" || at->second == "deepspeed";  // what the training script says
+  const bool script = at->second == "accelerate" || at->second == "deepspeed";  // values that the training script sets
   if (script) {
     request.sequence_length = job.training.sequence.main;
     const bool full = plan.strategy().recompute.kind == RecomputeKind::full;
@@ -180,7 +180,7 @@ int main(int argc, char** argv) {
   bool right = true;
   for (const std::string& engine : engines()) {
     if (!asked.engine.empty() && engine != asked.engine) continue;
-    bench::Random random(asked.seed);  // the same jobs for every engine
+    bench::Random random(asked.seed);  // all engines see the same jobs
     Counts counts;
     for (int i = 0; i < asked.jobs; ++i) try_job(bench::engine_job_text(random) + engine + "\n", asked, counts);
     print(engine, counts);

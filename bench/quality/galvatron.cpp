@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Galvatron version 1 on its authors' constants, the 64 rows of space "full" of the published tables (8 and 16 GPUs):
-// the published loop must give the printed samples per second; free division of the layers must not give less. One JSON
-// object a
-// line: both, what per-stage memory and what free division add, the plan, its slowest stage over the mean, median
-// milliseconds. Exit code 1 on any difference. These are predictions of a cost model, not measurements. Run it in the
-// repository root.
+// Compares with Galvatron version 1 on its authors' constants, for the 64 rows of space "full" of the published
+// tables (8 and 16 GPUs). The published loop must give the printed samples per second; free division of the layers
+// must not give less. Prints one JSON object a line: both throughputs, the gain of per-stage memory and of free
+// division, the plan, its slowest stage over the mean, and median milliseconds. Exit code 1 on any difference. These
+// are predictions of a cost model, not measurements. Run it in the repository root.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -94,7 +93,7 @@ bool compare(const V1Workload& workload, const Row& row, std::vector<double>& al
   return reproduced && no_worse;
 }
 
-/// False on any difference, or when there is nothing to compare.
+/// Compares one table; returns false on any difference, or when there is nothing to compare.
 bool compare_table(const std::map<std::string, V1Profile>& profiles, std::int32_t devices) {
   const auto workloads = v1_workloads(profiles, devices);
   const std::vector<Row> rows = published_rows("tests/golden/galvatron_v1_grid" + std::to_string(devices) + ".json");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of a job after which a step must not take longer: one figure of its network, devices or memory gets better,
-// or it gets nodes, groups, samples. With each comes where a device of the job as it was lies in the changed one, so
-// that a plan can be carried over.
+// Generates changes of a job after which a step must not take longer. One figure of its network, devices or memory
+// improves, or it gets nodes, groups or samples. Each change maps the devices of the original job to those of the
+// changed one, so that a plan can be carried over.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ struct Change {
   ChangeKind kind;
   std::string what;
   JobText job;
-  std::vector<std::int64_t> device;  ///< of each device before, its number after
+  std::vector<std::int64_t> device;  ///< new number of each old device
 };
 
 class Changes {
@@ -51,7 +51,7 @@ class Changes {
 
  private:
   [[nodiscard]] bool several() const { return job_.groups.size() > 1; }
-  /// The devices of the job where groups have more nodes or come in another order.
+  /// Returns the devices of the job in a cluster whose groups have more nodes or another order.
   [[nodiscard]] std::vector<std::int64_t> places_in(const JobText& changed) const {
     std::vector<std::int64_t> out;
     for (const GroupText& g : job_.groups) {
@@ -88,7 +88,7 @@ class Changes {
     for (const auto& [device, speed] : own.speed)
       change(ChangeKind::device, cat("speed of device ", device, " up"),
              [device = device](GroupText& t) { t.speed.erase(device); });
-    // A node more needs the leave to leave devices out; on several groups that is the usual choice.
+    // An additional node is useful only if devices may be left out; on several groups that is the default.
     const bool leaves_out = job_.devices == "any" || (several() && job_.devices.empty());
     if (leaves_out && own.nodes < 16) change(ChangeKind::node, "a node more", [](GroupText& t) { ++t.nodes; });
   }
@@ -117,7 +117,7 @@ class Changes {
   [[nodiscard]] bool has_speeds() const {
     return std::any_of(job_.groups.begin(), job_.groups.end(), [](const GroupText& g) { return !g.speed.empty(); });
   }
-  /// A group more at the end, joined as the others are.
+  /// Adds a group at the end, joined like the others.
   void more_groups() {
     const bool leaves_out = job_.devices == "any" || (several() && job_.devices.empty());
     const bool joined = job_.join == Join::inter_group || (several() && job_.join == Join::links);

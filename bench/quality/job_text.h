@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job as figures that can be changed one by one, and its text as a job file. The network is a flag of the command
-// line, so it stands in the text as a comment.
+// Holds a job as figures that can be changed one by one, and writes it as a job file. The network is a flag of the
+// command line, so the text contains it as a comment.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct GroupText {
   double intra_GBps = 0, intra_us = 0;  ///< 0: the usual node of the device
   double inter_Gbps = 100, inter_us = 5;
   std::int64_t nics = 1;
-  double peak = 1, memory_bandwidth = 1;  ///< times that of the catalogue
+  double peak = 1, memory_bandwidth = 1;  ///< relative to the catalogue
   std::map<std::int64_t, double> speed;   ///< by device of the group
 };
 
 enum class Join : std::uint8_t { none, inter_group, links, matrix };
 
 struct LinkText {
-  std::string from, to, sharing;  ///< sharing "": the usual one
+  std::string from, to, sharing;  ///< sharing "": the default
   double Gbps = 100, us = 5;
 };
 
@@ -57,7 +57,7 @@ inline std::string figure(double value) {
   return text;
 }
 
-/// The device as the catalogue has it, or its figures times some factors.
+/// Returns the device as in the catalogue, or with its figures scaled.
 inline std::string device_text(const GroupText& g) {
   if (g.peak == 1 && g.memory_bandwidth == 1) return g.device;
   const DeviceKind kind = load_cluster(cat("{nodes: 1, device: ", g.device, "}"), "catalogue").value().groups.front().device;

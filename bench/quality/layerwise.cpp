@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What layer-wise plans gain: simulated step times of the layer-wise answer beside the best uniform plan, DDP, FSDP and
-// Megatron 3-D, for the models of Galvatron's papers on 8 and 16 TITAN RTX (PCIe) at 8, 12, 16 and 20 GB and on 64
-// A100; and what stage balance gains over the even split on imbalanced models. One JSON object a line; exit code 1 if a
-// layer-wise answer is slower than a uniform one.
+// Measures the gain of layer-wise plans. Compares simulated step times of the layer-wise answer with the best uniform
+// plan, DDP, FSDP and Megatron 3-D. The models are those of Galvatron's papers, on 8 and 16 TITAN RTX (PCIe) at 8,
+// 12, 16 and 20 GB and on 64 A100. Also compares stage balance with the even split on imbalanced models. Prints one
+// JSON object a line; exit code 1 if a layer-wise answer is slower than a uniform one.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -89,7 +89,7 @@ bool gains(const Subject& m, const char* device, int nodes, const std::string& l
   return uniform == 0 || ns <= uniform;
 }
 
-/// Balanced stages against the even split, where there is a pipeline: 1F1B with 4 stages and what else is best.
+/// Compares balanced stages with the even split in a pipeline: 1F1B with 4 stages, everything else optimised.
 bool balance(const Subject& m, const char* device) {
   const auto r = answer(m, cluster_text(device, 1, ""), 8, "{space: layerwise, fix: {pp: 4, schedule: 1f1b}}");
   if (!r) {

@@ -1,33 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// More must not be slower. Random jobs of all kinds are planned, and planned again with one thing better: each
-// bandwidth twice as high, each latency half as long, each kind of device faster, more memory, a node or a group more,
-// the groups in another order, twice the batch (per sample). Of each pair the answer of the better job may not be
-// slower. The old answer is carried over and simulated under the better job as well: `same_plan_s`.
+// Checks that more resources do not make an answer slower. Random jobs of all kinds are planned, then planned again
+// with one improvement. This is twice a bandwidth, half a latency, a faster device kind, more memory, another node or
+// group, another order of the groups, or twice the batch (compared per sample). In each pair the answer of the better
+// job must not be slower. The old answer is also carried over and simulated under the better job: `same_plan_s`.
 //
-// Theorems. Bandwidth, latency, device and memory: for all spaces, where the price of a plan is monotone; then the old
-// answer is a plan of the new space that is not slower. Node, group: where devices may be left out (`devices: any`, the
-// usual choice on several groups). Batch: of a plan with m micro-batches that fits with 2m and then takes at most twice
-// as long; only pairs whose old answer does so are counted, others are listed. Order: uniform plans on the whole
-// cluster follow the order of the file; an answer should not depend on it, so that neither order may be slower.
+// Theorems. For bandwidth, latency, device and memory, the price of a plan is monotone in all spaces. The old answer
+// is then a plan of the new space that is not slower. Node and group hold where devices may be left out (`devices:
+// any`, the default on several groups). Batch holds for a plan with m micro-batches that fits with 2m and then takes
+// at most twice as long. Only pairs whose old answer does so are counted; others are listed. Order: uniform plans on
+// the whole cluster follow the order of the file. An answer should not depend on it, so neither order may be slower.
 //
-// Prices alone: --plans random legal plans of each job (not of layer-wise ones) are priced under every better network
-// and device; none may be slower. Many more of these are tried than of answers, and a violation needs no search to be
-// blamed. With --prices nothing else is done.
+// Prices alone: --plans random legal plans of each job (not layer-wise ones) are priced under every better network
+// and device; none may be slower. Many more plans than answers are tried this way, and the search cannot be the cause
+// of a violation. With --prices nothing else is done.
 //
-// One JSON object a pair that is violated and one a job, then pairs and violations by kind of change and class:
+// Prints one JSON object per violated pair and one per job, then pairs and violations by kind of change and class:
 //     uniform      equal devices, one strategy, closed network                      0 wanted
-//     certified    several groups, both answers called optimal                       0 wanted
-//     groups       several groups otherwise                                          at most 0.5 % of pairs, 2 % in size
-//     layer-wise, flow                                                               listed only
-// Exit code 1 where these are missed.
+//     certified    several groups, both answers called optimal                      0 wanted
+//     groups       several groups otherwise                                         at most 0.5 % of pairs, 2 % in size
+//     layer-wise, flow                                                              listed only.
 //
-//   espalier_bench_quality_metamorphic [--jobs 40] [--from 0] [--seed 1] [--kind all|uniform|any|groups|layerwise|flow] [--plan-time 30]
-//                                      [--time 0] [--threads 1] [--changes 8] [--plans 24] [--out DIR] [--prices] [--layerwise] [--groups]
-//                                      [--brief]
+// Exit code 1 if these limits are missed. Usage:
 //
-// --changes: the most changes drawn per job; 0: all, about twenty. --plan-time: limit of a search; --time: start no job
-// after this many seconds. Job i of a seed and kind is the same whatever the other arguments are: `--from 17 --jobs 1`
-// runs it alone. --out: folder for both jobs of each violation.
+//   espalier_bench_quality_metamorphic [--jobs 40] [--from 0] [--seed 1] [--changes 8] [--plans 24] [--out DIR]
+//                                      [--kind all|uniform|any|groups|layerwise|flow] [--plan-time 30] [--time 0]
+//                                      [--threads 1] [--prices] [--layerwise] [--groups] [--brief]
+//
+// --changes     most changes drawn per job; 0: all, about twenty
+// --plan-time   limit of a search
+// --time        start no job after this many seconds
+// --out         folder for both jobs of each violation
+//
+// Job i of a seed and kind does not depend on the other arguments: `--from 17 --jobs 1` runs it alone.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -49,11 +53,11 @@ using namespace espalier::bench;
 
 enum class Class : std::uint8_t { uniform, certified, groups, layerwise, flow };
 constexpr std::array<std::string_view, 5> kClasses = {"uniform", "certified", "groups", "layer-wise", "flow"};
-constexpr double kShare = 0.005, kSize = 0.02;  ///< of pairs on several groups that are not certified
+constexpr double kShare = 0.005, kSize = 0.02;  ///< limits for pairs on several groups that are not certified
 
 struct Tally {
-  std::int64_t pairs = 0, violations = 0, listed = 0, price = 0;  ///< price: of the violations, where the same plan is
-                                                                  ///< slower too
+  /// Counts compared pairs; `price` counts the violations where the same plan is also slower.
+  std::int64_t pairs = 0, violations = 0, listed = 0, price = 0;
   double worst = 0;
   void add(const Tally& other) {
     pairs += other.pairs;
@@ -74,7 +78,7 @@ struct Planned {
 };
 
 struct JobOutcome {
-  Tallies tallies, prices;  ///< of answers, and of given plans
+  Tallies tallies, prices;  ///< by answers, and by given plans
   std::int64_t planned = 0, internal = 0, no_job = 0, no_answer = 0;
 };
 
@@ -102,7 +106,7 @@ class Pairs {
   }
 
  private:
-  /// Given plans under every better network and device: none may become slower.
+  /// Prices given plans under every better network and device; none may become slower.
   void price(const Job& before, Random& random) {
     Field field(before);
     Makers makers(field, random);
@@ -162,7 +166,7 @@ class Pairs {
     write_file(arguments_.text("--out"), file + ".plan.json", to_json(plan));
   }
 
-  /// All changes, or some of them.
+  /// Returns all changes, or a random selection.
   std::vector<Change> chosen(Random& random) {
     std::vector<Change> all = Changes(text_, random).all();
     const auto most = static_cast<std::size_t>(arguments_.whole("--changes"));
@@ -223,8 +227,8 @@ class Pairs {
     return a.answer->search.optimal && b.answer && b.answer->search.optimal ? Class::certified : Class::groups;
   }
 
-  /// The old answer on the devices that it had, under the changed job; with twice the batch as twice as many
-  /// micro-batches. 0: refused or too large.
+  /// Simulates the old answer on the same devices under the changed job; twice the batch means twice as many
+  /// micro-batches. Returns 0 if it is rejected or does not fit.
   static std::int64_t carried_ns(const Planned& before, const Planned& after, const Change& change) {
     Plan plan = before.answer->plan;
     const std::int64_t times = after.job->training.global_batch / before.job->training.global_batch;
@@ -298,7 +302,7 @@ class Pairs {
 
 const std::vector<std::string> kKinds = {"uniform", "any", "groups", "layerwise", "flow"};
 
-/// With `all`, half of the jobs are on several groups.
+/// Returns the kind of job `index`. With `all`, half of the jobs are on several groups.
 std::string kind_of(const Arguments& arguments, std::int64_t index) {
   if (arguments.flag("--layerwise")) return "layerwise";
   if (arguments.flag("--groups")) return "groups";
@@ -335,7 +339,7 @@ void print_prices(const Tallies& prices) {
         static_cast<long long>(t.violations), t.worst);
 }
 
-/// Classes of the closed network; violations under the flow network are only listed.
+/// Checks the classes of the closed network; violations under the flow network are only listed.
 bool prices_hold(const Tallies& prices) {
   return std::all_of(prices.begin(), prices.end(),
                      [](const auto& row) { return row.first.first == Class::flow || row.second.violations == 0; });

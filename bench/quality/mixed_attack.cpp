@@ -1,24 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attacks what plans on several node groups claim. Random clusters of two to four groups, at least a fifth of them
-// above 64 devices; of each the answer of plan(), and then many rivals that share nothing with the search: uniform
-// plans on the whole cluster, on one group, on fewer nodes and on groups in another order, pipelines next to each other
-// with any split of the samples, chains of stages, unequal replicas, and the answer edited; the fastest of all kinds
-// are changed further. A rival that keeps the rules, fits with the margin and is faster than an answer called optimal,
-// or below a printed bound, is a violation; the planner's public simulate() confirms it. So is a job that has no answer
-// although a rival fits.
+// Attacks answers on several node groups. The clusters are random, with two to four groups, and at least a fifth of
+// them have more than 64 devices. Each answer of plan() meets many rivals that share no code with the search:
+//   * uniform plans on the whole cluster, on one group, on fewer nodes and on groups in another order
+//   * concurrent pipelines with any split of the samples
+//   * chains of stages
+//   * unequal replicas
+//   * edits of the answer
+// The fastest rivals of each kind are changed further.
 //
-// Rivals outside the spaces that docs/clusters.md names (uniform plans on part of a group, other schedules of chains,
-// layers of unlike pipelines) are tried as well and counted apart ("wide"). "beaten" counts answers of finished
-// searches that a rival beats within their bound. One JSON object a line; exit code 1 on a violation, 3 where all are
-// wide.
+// A rival must obey the rules and fit with the margin. It is a violation if it is faster than an answer called
+// optimal, or faster than a printed bound; the planner's public simulate() confirms it. A job without an answer
+// although a rival fits is also a violation.
 //
-//   espalier_bench_quality_mixed_attack [--clusters 60] [--from 0] [--seed 1] [--tries 2000] [--time 0] [--plan-time 60] [--threads 1] [--out DIR]
-//                                       [--job FILE [--flow]] [--brief]
+// Rivals outside the spaces that docs/clusters.md names are also tried and counted separately ("wide"). These are
+// uniform plans on part of a group, other schedules of chains, and layers of unlike pipelines. The count "beaten" is
+// the number of answers of finished searches that a rival beats within their bound. Prints one JSON object a line.
+// Exit code 1 on a violation, 3 if all violations are wide.
 //
-// Job i of a seed is the same whatever the other arguments are: `--from 17 --clusters 1` runs it alone. --tries: rivals
-// of each cluster. --time: begin no job after so many seconds. --plan-time: limit of a search. --job: this job file
-// instead, attacked with another seed for each "cluster". --brief: a tenth of the clusters. --out: folder for every job
-// and the fastest rival of each violation (NAME.yaml, NAME.faster.plan.json, NAME.wide.plan.json).
+//   espalier_bench_quality_mixed_attack [--clusters 60] [--from 0] [--seed 1] [--tries 2000] [--time 0]
+//                                       [--plan-time 60] [--threads 1] [--out DIR] [--job FILE [--flow]] [--brief]
+//
+// --tries       rivals of each cluster
+// --time        begin no job after this many seconds
+// --plan-time   limit of a search
+// --job         attack this job file instead, with another seed for each "cluster"
+// --brief       a tenth of the clusters
+// --out         folder for every job and the fastest rival of each violation
+//               (NAME.yaml, NAME.faster.plan.json, NAME.wide.plan.json).
+//
+// Job i of a seed does not depend on the other arguments: `--from 17 --clusters 1` runs it alone.
 #include <algorithm>
 #include <array>
 #include <climits>
@@ -37,7 +47,7 @@ namespace {
 using namespace espalier;
 using namespace espalier::bench;
 
-constexpr std::size_t kPool = 4;  ///< of a kind, that are changed further
+constexpr std::size_t kPool = 4;  ///< rivals of a kind that are changed further
 
 struct Best {
   std::int64_t ns = INT64_MAX;
@@ -45,13 +55,14 @@ struct Best {
   std::string label;
 };
 
-/// One job's answer and attack.
+/// Holds the answer to one job and the result of its attack.
 struct Outcome {
-  std::string error;  ///< of the planner; empty: an answer
+  std::string error;  ///< from the planner; empty if there is an answer
   bool internal = false, answered = false, optimal = false, above_64 = false;
-  bool cut_short = false;  ///< the search met its limit of time
+  bool cut_short = false;  ///< the search hit its time limit
   std::int64_t answer_ns = INT64_MAX, bound_ns = 0, tried = 0, fit = 0, refused = 0, broken = 0;
-  /// [named by the docs, wide]: rivals faster than the answer, and of these those that the answer denies.
+  /// Counts rivals as [named by the docs, wide]: faster than the answer, those that the answer denies, and
+  /// below the bound.
   std::array<std::int64_t, 2> faster{}, denied{}, below_bound{};
   std::array<Best, 2> best, best_denied;
   double gap = 0;
@@ -285,13 +296,13 @@ struct Totals {
   }
 };
 
-/// A job with the text that it was read from.
+/// Holds a job with the text that it was read from.
 struct Subject {
   std::string name, text;
   Result<Job> job;
 };
 
-/// A quarter above 64 devices, a quarter tiny.
+/// Returns the size of job `index`: a quarter above 64 devices, a quarter tiny.
 Size size_of(std::int64_t index) { return index % 4 == 0 ? Size::large : index % 4 == 1 ? Size::tiny : Size::middle; }
 
 Subject subject_of(const Arguments& arguments, std::int64_t index) {

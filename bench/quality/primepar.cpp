@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operator search against the best Megatron-style tensor parallelism, beside the figures of PrimePar (Wang et al.,
-// ASPLOS 2024, Fig. 7, 8 and 9): throughput and peak memory of a transformer block on 4 to 32 V100, four a node, 100
-// Gb/s between nodes, 2,048 tokens. Times are sums over the block (compute, rings, collectives, redistribution,
-// gradient all-reduce); memory is one block's states and saved activations plus its working set. The baseline is the
-// fastest of Megatron's (d, m) with d·m devices, as in the paper. `over_tp_in_node`: the same against the fastest with
-// tensor parallelism inside a node, as Megatron is usually run and as Fig. 9 shows it.
+// Compares the operator search with the best Megatron-style tensor parallelism, next to the figures of PrimePar (Wang
+// et al., ASPLOS 2024, Fig. 7, 8 and 9). Measures throughput and peak memory of a transformer block on 4 to 32 V100,
+// four a node, 100 Gb/s between nodes, at 2,048 tokens. Times are sums over the block (compute, rings, collectives,
+// redistribution, gradient all-reduce). Memory is one block's states and saved activations plus its working set. The
+// baseline is the fastest of Megatron's (d, m) with d·m devices, as in the paper. `over_tp_in_node` compares with the
+// fastest one whose tensor parallelism stays inside a node, as Megatron is usually run and as Fig. 9 shows it.
+//
 //     fastest     the search without a cap: time ratio, memory ratio
 //     within      the fastest plan that needs no more memory than the baseline
-//     spatial     without P: what splitting in space alone reaches
-// Two machines: `catalogue`, V100 in fp16 as this project models it, and `figure-9`, as the paper's own Fig. 9 shows
-// it: its first linear takes 165 ms for 2·8192·12288·12288 FLOP, 15.0 TFLOP/s, which is fp32 without tensor cores;
-// gradients of 604 MB take 364 and 377 ms between two nodes, 0.53 of 100 Gb/s; 402 MB inside a node 24 and 41 ms, 19
-// GB/s a device (geometric mean). One JSON object a line; fails if the search is ever slower than the baseline or an
-// answer is not certified.
+//     spatial     the search without P, that is, with splits in space only
+//
+// There are two machines. `catalogue` is a V100 in fp16 as this project models it. `figure-9` follows the paper's
+// own Fig. 9:
+//
+//   * Its first linear takes 165 ms for 2·8192·12288·12288 FLOP. That is 15.0 TFLOP/s, fp32 without tensor cores.
+//   * Gradients of 604 MB take 364 and 377 ms between two nodes, 0.53 of 100 Gb/s.
+//   * 402 MB inside a node take 24 and 41 ms, 19 GB/s a device (geometric mean).
+//
+// Prints one JSON object a line; fails if the search is ever slower than the baseline or an answer is not certified.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -51,7 +56,8 @@ struct Setting {
 
 enum class Machine { catalogue, figure_9 };
 
-/// catalogue: NVLink of 300 GB/s both ways a device: six links of 25 GB/s, two to each of the three others.
+/// Builds the nodes. The catalogue's NVLink has 300 GB/s both ways a device: six links of 25 GB/s, two to each of
+/// the three others.
 Result<Cluster> v100_nodes(Machine machine, int bits) {
   const int nodes = bits > 2 ? 1 << (bits - 2) : 1;
   auto cluster =
@@ -86,7 +92,7 @@ Result<std::unique_ptr<Setting>> setting(const std::string& root, Machine machin
   s->training.global_batch = batch;
   s->training.precision = machine == Machine::catalogue ? Precision::fp16 : Precision::fp32;
   s->engine = *find_engine("megatron-lm-2021");
-  // the machine's rates are measured with it
+  // The rates of this machine were measured and already include the framework.
   if (machine == Machine::figure_9) s->engine.coefficients = FrameworkCoefficients{};
   s->context = std::make_unique<cost::CostContext>(s->model, s->cluster, s->training, s->engine);
   return s;
@@ -97,7 +103,7 @@ struct Baseline {
   int data_bits = -1;
 };
 
-/// The fastest with at most 2^most_tensor_bits tensor-parallel devices.
+/// Returns the fastest plan with at most 2^most_tensor_bits tensor-parallel devices.
 Baseline best_megatron(const search::BlockSpace& space, int bits, int most_tensor_bits) {
   Baseline best;
   for (int d = std::max(0, bits - most_tensor_bits); d <= bits; ++d) {
@@ -126,7 +132,7 @@ struct Row {
   double throughput = 0, within = 0, spatial = 0, inside = 0;
 };
 
-/// One model on 2^bits devices; nothing on failure.
+/// Compares one model on 2^bits devices; returns false on failure.
 bool compare(const std::string& root, Machine machine, const Published& published, int bits, std::int64_t batch, Row& row) {
   const auto s = setting(root, machine, published.model, bits, batch);
   if (!s) {
@@ -200,9 +206,10 @@ void print_operators(const search::BlockSpace& space, const solve::OperatorPlan&
   }
 }
 
-/// Fig. 9, right: the MLP of OPT 175B on two nodes, batch 8, as the paper partitions it: Megatron {B,K,K} {B,N,N},
-/// PrimePar {K,P2×2} {N,P2×2}. Published ms: Megatron compute 167, 168, 165, 166, 162, 164, collectives 24, 364, 41,
-/// 377; PrimePar compute 81 to 88 a step (two steps a phase), collectives 157 and 128, rings hidden.
+/// Explains Fig. 9, right: the MLP of OPT 175B on two nodes, batch 8, as the paper partitions it: Megatron {B,K,K}
+/// {B,N,N}, PrimePar {K,P2×2} {N,P2×2}. Published ms of Megatron: compute 167, 168, 165, 166, 162, 164, collectives
+/// 24, 364, 41, 377. Published ms of PrimePar: compute 81 to 88 a step (two steps a phase), collectives 157 and
+/// 128, rings hidden.
 bool explain_mlp(const std::string& root) {
   const auto s = setting(root, Machine::figure_9, "opt-175b", 3, 8);
   if (!s) return false;
@@ -224,7 +231,7 @@ bool explain_mlp(const std::string& root) {
   return true;
 }
 
-/// The six models at one batch; the geometric mean of their ratios.
+/// Compares the six models at one batch and prints the geometric mean of their ratios.
 bool compare_models(const std::string& root, Machine machine, int bits, std::int64_t batch) {
   double throughput = 0, within = 0, spatial = 0, inside = 0;
   for (const Published& published : kPublished) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrimePar's figure 10 beside ours: 3-D parallelism (p, d, m) on 32 V100, batch 16, sequence 2,048; step times as speed
-// relative to Megatron-style tensor parallelism at (2, 1, 16) (Llama 2 70B: (2, 2, 8)), with one strategy for all
-// layers and with operators partitioned within the tensor group. d is fixed, 1F1B, no sequence parallelism, ZeRO 0 or
-// 1; the large models with eight blocks, since the paper does not say how many it kept. One JSON object a line; exit
-// code 1 if partitions make a point slower.
+// Compares with figure 10 of PrimePar: 3-D parallelism (p, d, m) on 32 V100, batch 16, sequence 2,048. Step times are
+// speeds relative to Megatron-style tensor parallelism at (2, 1, 16) (Llama 2 70B: (2, 2, 8)). One variant has one
+// strategy for all layers, the other partitions operators within the tensor group. Fixed are d, 1F1B, no sequence
+// parallelism, and ZeRO 0 or 1. The large models have eight blocks, since the paper does not state how many it kept.
+// Prints one JSON object a line; exit code 1 if partitions make a point slower.
 #include <cstdio>
 #include <string>
 #include <vector>

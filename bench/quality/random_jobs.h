@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random jobs that users could have: small and middle models of several families on one group of equal nodes or on two
-// to four groups.
+// Generates random jobs that users could have: small and middle-sized models of several families on one group of
+// equal nodes or on two to four groups.
 #pragma once
 
 #include <algorithm>
@@ -100,7 +100,7 @@ inline void draw_model(Random& random, JobText& job, bool large) {
   job.precision = bf16 ? "bf16" : "fp16";
 }
 
-/// `explicit_links`: every figure of the network is stated, so that each can be changed alone.
+/// `explicit_links`: states every figure of the network, so that each can be changed alone.
 inline GroupText random_group(Random& random, const std::string& name, const std::string& device, bool explicit_links) {
   GroupText g;
   g.name = name;
@@ -123,7 +123,7 @@ inline void draw_speed(Random& random, GroupText& g) {
   if (random.one_in(3)) g.speed[random.below(devices)] = static_cast<double>(random.between(4, 9)) / 10;
 }
 
-/// The links that join the groups: every kind of sharing, complete or as a chain, between groups or two sites.
+/// Draws the links that join the groups: every kind of sharing, complete or as a chain, between groups or two sites.
 inline void draw_join(Random& random, JobText& job) {
   job.join_Gbps = random.of<double>({1, 5, 10, 25, 50, 100, 100, 200, 400, 400});
   job.join_us = random.of<double>({2, 5, 5, 50, 1000, 10000});
@@ -150,7 +150,7 @@ inline void draw_memory(Random& random, JobText& job) {
   if (random.one_in(2)) job.margin = 0;
 }
 
-/// Peak in TFLOP/s, about, so that groups can be drawn that are worth the same.
+/// Returns the approximate peak in TFLOP/s, used to draw groups of similar total speed.
 inline double about_tflops(const std::string& device) {
   static const std::map<std::string, double> peaks = {
       {"h100-sxm-80gb", 989}, {"h200-sxm", 989}, {"a100-sxm-80gb", 312}, {"a100-sxm-40gb", 312},
@@ -160,7 +160,7 @@ inline double about_tflops(const std::string& device) {
   return peaks.at(device);
 }
 
-/// Whether no group is worth more than six times another.
+/// Returns true if no group is more than six times as fast as another.
 inline bool balanced(const JobText& job) {
   double least = 1e30, most = 0;
   for (const GroupText& g : job.groups) {
@@ -171,7 +171,7 @@ inline bool balanced(const JobText& job) {
   return most <= 6 * least;
 }
 
-/// Long sequences, many samples and fast links: all groups are worth having.
+/// Adds long sequences, many samples and fast links, so that all groups are worth using.
 inline void make_busy(Random& random, JobText& job) {
   job.batch = std::max<std::int64_t>(job.batch, 32);
   if (job.sequence == "512") job.sequence = "2048";
@@ -185,12 +185,12 @@ inline void make_busy(Random& random, JobText& job) {
 }
 
 enum class Size : std::uint8_t {
-  tiny,    ///< at most 8 devices, where searches prove most
+  tiny,    ///< at most 8 devices, where most searches finish with a proof
   middle,  ///< at most 64, mostly at most 24
   large,   ///< above 64
 };
 
-/// Two to four groups.
+/// Returns a job on two to four groups.
 inline JobText random_groups_job(Random& random, Size size, bool explicit_links) {
   const bool large = size == Size::large;
   JobText job;
@@ -221,7 +221,7 @@ inline JobText random_groups_job(Random& random, Size size, bool explicit_links)
   return job;
 }
 
-/// One group of equal nodes.
+/// Returns a job on one group of equal nodes.
 inline JobText random_single_job(Random& random, bool any) {
   JobText job;
   draw_model(random, job, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rival plans of a job on several node groups: how they are put together, whether they are legal, in which space they
-// lie, and how long they take. Nothing of the search is used: rules (src/plan), prices and the simulator alone.
+// Builds rival plans of a job on several node groups, checks whether they are legal and in which space they are, and
+// times them. It uses nothing of the search, only rules (src/plan), prices and the simulator.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@
 
 namespace espalier::bench {
 
-/// One pipeline: a uniform one on the devices of a region, in this order, or stages as they stand.
+/// Describes one pipeline: a uniform one on the devices of a region in this order, or the given stages.
 struct Part {
   bool uniform = true;
   std::vector<std::int64_t> region;
@@ -38,7 +38,7 @@ struct Part {
 };
 using Rival = std::vector<Part>;
 
-/// Devices as the fewest ranges, in order.
+/// Returns the devices as the fewest ranges, in order.
 inline std::vector<DeviceRange> ranges_of(const std::vector<std::int64_t>& devices) {
   std::vector<DeviceRange> out;
   for (std::size_t i = 0; i < devices.size();) {
@@ -49,7 +49,7 @@ inline std::vector<DeviceRange> ranges_of(const std::vector<std::int64_t>& devic
            devices[i + static_cast<std::size_t>(range.count)] == range.first + range.count * step)
       ++range.count;
     if (range.count == 1) range.stride = 1;
-    // Two devices apart are two ranges where a run of neighbours follows.
+    // Two devices with a gap become two ranges if more devices follow, which may be consecutive.
     if (range.count == 2 && step > 1 && i + 2 < devices.size()) range = {devices[i], 1, 1};
     out.push_back(range);
     i += static_cast<std::size_t>(range.count);
@@ -70,7 +70,7 @@ inline std::vector<std::int64_t> run_of(std::int64_t first, std::int64_t count) 
   return out;
 }
 
-/// Whether stages hold the same layers on the same devices, however these are written.
+/// Returns true if the stages hold the same layers on the same devices, in whatever notation.
 inline bool same_stages(const std::vector<Stage>& a, const std::vector<Stage>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Stage& x, const Stage& y) {
     return x.chunks == y.chunks && x.samples_per_replica == y.samples_per_replica && x.state_shares == y.state_shares &&
@@ -83,7 +83,7 @@ struct Judged {
   bool fits = false;
 };
 
-/// The state shared by the rivals of one job. Used by one thread.
+/// Holds the state shared by the rivals of one job. It is used by one thread.
 class Field {
  public:
   explicit Field(const Job& job)
@@ -117,32 +117,33 @@ class Field {
   [[nodiscard]] std::int64_t group_size(std::size_t g) const {
     return cluster().groups[g].nodes * cluster().groups[g].devices_per_node;
   }
-  /// Arithmetic a second of a device at the job's precision.
+  /// Returns the operations per second of a device at the job's precision.
   [[nodiscard]] double pace(std::int64_t device) const {
     const DeviceKind& kind = cluster().groups[cluster().group_of(device)].device;
     return kind.peak_of(room_.training.precision).count() * cluster().speed_of(device);
   }
 
-  /// Rules, engine and the job's search part, for a uniform plan with given numbers of samples and devices.
+  /// Checks rules, engine and the job's search part, for a uniform plan with given numbers of samples and devices.
   [[nodiscard]] bool legal(const Strategy& s, const Schedule& schedule, std::int64_t devices, std::int64_t samples);
-  /// As above for a stage of a pipeline, of which `samples` go through as one micro-batch.
+  /// Checks the same for a stage of a pipeline, which processes `samples` as one micro-batch.
   [[nodiscard]] bool legal_stage(const Stage& stage, const Part& part, std::int64_t samples);
   [[nodiscard]] bool legal(const Rival& rival);
 
   [[nodiscard]] Pipeline pipeline(const Part& part, std::int32_t id) const;
   [[nodiscard]] Plan plan(const Rival& rival) const;
-  /// As a document of the job.
+  /// Returns the rival as a plan document of the job.
   [[nodiscard]] Plan document(const Rival& rival) const;
-  /// A plan's pipelines as parts, uniform ones found again.
+  /// Reads a plan's pipelines as parts and recognises uniform ones.
   [[nodiscard]] Rival read(const Plan& plan) const;
 
-  /// Nothing: a rule of whole plans is broken.
+  /// Returns the time of a rival as judged; null if it breaks a rule of whole plans.
   std::optional<Judged> judge(const Rival& rival);
-  /// One pipeline by itself, as a plan with its samples as batch.
+  /// Returns the time of one pipeline alone, as a plan with its samples as batch.
   std::optional<Judged> judge_alone(const Part& part);
 
-  /// Whether the docs of the space name such plans: uniform ones on the whole cluster or on one group, chains of
-  /// stages, one stage with unequal replicas, uniform pipelines next to each other, one on each of several groups.
+  /// Returns true if the docs of the space name such plans. These are uniform plans on the whole cluster or on
+  /// one group, chains of stages, one stage with unequal replicas, and concurrent uniform pipelines, one on each
+  /// of several groups.
   [[nodiscard]] bool documented(const Rival& rival) const;
 
  private:
@@ -150,7 +151,7 @@ class Field {
     return {&job.model, &job.cluster, job.training, &engine, job.search};
   }
   [[nodiscard]] std::vector<Stage> uniform_stages(const Part& part) const;
-  /// Whether the chunks of stages hold the layers in order, as their schedule numbers them.
+  /// Returns true if the chunks of the stages hold the layers in the order that their schedule numbers them.
   [[nodiscard]] bool in_order(const Part& part) const;
   [[nodiscard]] bool whole_group(const std::vector<std::int64_t>& region) const;
   [[nodiscard]] bool is_chain(const Part& part) const;
@@ -250,7 +251,7 @@ inline bool Field::legal(const Rival& rival) {
   return samples == batch() && (all ? devices == cluster().devices() : devices <= cluster().devices());
 }
 
-/// Devices of each stage by the rank order: of a region of tp·cp·dp·pp of them.
+/// Returns the devices of each stage by the rank order, from a region of tp·cp·dp·pp devices.
 inline std::vector<Stage> Field::uniform_stages(const Part& part) const {
   const Strategy& s = part.strategy;
   const std::int64_t inner = std::int64_t{s.tp} * s.cp, stages = part.schedule.stages;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random rivals of an answer, and small changes of rivals that were fast.
+// Makes random rivals of an answer, and small changes of rivals that were fast.
 #pragma once
 
 #include <array>
@@ -21,9 +21,9 @@ class Makers {
  public:
   Makers(Field& field, Random& random) : field_(field), random_(random) {}
 
-  /// Empty: none was found in a few tries.
+  /// Makes a random rival; empty if a few tries found none.
   Rival make(RivalKind kind);
-  /// A legal neighbour; empty: none was found.
+  /// Makes a legal neighbour; empty if none was found.
   Rival change(const Rival& from);
 
  private:
@@ -60,12 +60,12 @@ class Makers {
   bool divide(Part& part);
   void set_blocks(LayerRange& range);
 
-  /// A pipeline on a group that was fast for its samples.
+  /// Holds a pipeline on a group that was fast for its samples.
   struct Known {
     Part part;
     std::int64_t ns = 0;
   };
-  /// The fastest that some tries find for so many samples on a group; nothing: none fits.
+  /// Returns the fastest pipeline that some tries find for this many samples on a group; null if none fits.
   std::optional<Known> known(std::size_t g, std::int64_t samples);
   void try_part(std::size_t g, std::int64_t samples, Known& best);
   [[nodiscard]] double pace_of(std::size_t g);
@@ -116,7 +116,7 @@ inline void Makers::draw_states(Strategy& s, const Schedule& schedule) {
   s.overlap.p2p = schedule.stages > 1 && !random_.one_in(4);
 }
 
-/// Fields that follow from others, or have one name where they mean nothing.
+/// Sets fields that follow from others, and gives fields without a meaning their canonical value.
 inline void Makers::repair(Strategy& s, const Schedule& schedule) {
   if (s.tp == 1 && s.sp != SequenceParallel::none) s.sp = SequenceParallel::none;
   if (s.cp == 1) s.cp_kind = ContextParallelKind::ring;
@@ -176,7 +176,7 @@ inline std::vector<std::size_t> Makers::some_groups(std::size_t least) {
   return all;
 }
 
-/// Uniform on some groups in any order, or on the first nodes of each.
+/// Makes a uniform plan on some groups in any order, or on the first nodes of each.
 inline Rival Makers::fewer() {
   std::vector<std::int64_t> region;
   const bool cut = random_.one_in(2);
@@ -189,7 +189,8 @@ inline Rival Makers::fewer() {
   return one(std::move(region));
 }
 
-/// Whole numbers near the proportions, each at least `least`, some luck included; empty: too few samples.
+/// Returns whole numbers near the proportions with some randomness, each at least `least`; empty if there are
+/// too few samples.
 inline std::vector<std::int64_t> Makers::deal(const std::vector<double>& paces, std::int64_t samples, std::int64_t least) {
   if (samples < least * static_cast<std::int64_t>(paces.size())) return {};
   double sum = 0;
@@ -232,7 +233,7 @@ inline Rival Makers::pipelines() {
   return {};
 }
 
-/// A random pipeline, or one that was fast for other samples, or a change of the best so far.
+/// Tries a random pipeline, one that was fast for other samples, or a change of the best so far.
 inline void Makers::try_part(std::size_t g, std::int64_t samples, Known& best) {
   Part part;
   part.region = run_of(field_.cluster().first_device(g), field_.group_size(g));
@@ -262,7 +263,7 @@ inline std::optional<Makers::Known> Makers::known(std::size_t g, std::int64_t sa
   return best.ns > 0 ? std::optional(best) : std::nullopt;
 }
 
-/// Samples a second that a group reached so far.
+/// Returns the samples per second that a group has reached so far.
 inline double Makers::pace_of(std::size_t g) {
   double most = 0;
   const auto half = std::max<std::int64_t>(1, field_.batch() / 2);
@@ -272,7 +273,7 @@ inline double Makers::pace_of(std::size_t g) {
   return most;
 }
 
-/// Pipelines on groups that end about together, each fast by itself.
+/// Makes pipelines on groups that end at about the same time, each fast by itself.
 inline Rival Makers::balanced_pipelines() {
   const std::vector<std::size_t> groups = some_groups(2);
   std::vector<double> paces;
@@ -296,7 +297,8 @@ inline Rival Makers::balanced_pipelines() {
   return out;
 }
 
-/// A group's devices as equal stages: a power of two inside a node, or whole nodes; some are left out at times.
+/// Returns a group's devices as equal stages: a power of two inside a node, or whole nodes. Sometimes
+/// leaves devices out.
 inline std::vector<DeviceRange> Makers::tiles(std::size_t g) {
   const NodeGroup& group = field_.cluster().groups[g];
   const std::int64_t first = field_.cluster().first_device(g), all = field_.group_size(g);
@@ -328,7 +330,7 @@ inline Strategy Makers::stage_strategy(std::int64_t devices, std::int64_t node, 
   return s;
 }
 
-/// Full recomputation is of all blocks of a stage.
+/// Sets full recomputation to all blocks of a stage.
 inline void Makers::set_blocks(LayerRange& range) {
   Strategy& s = range.strategy;
   if (s.recompute.kind != RecomputeKind::full) return;
@@ -437,10 +439,9 @@ inline Rival Makers::make(RivalKind kind) {
   return {};
 }
 
-// ---- changes
-// --------------------------------------------------------------------------------------------------------------------
+// ---- changes ------------------------------------------------------------------------------------------------------
 
-/// Micro-batches of the part's samples, anew.
+/// Divides the part's samples into micro-batches again.
 inline bool Makers::divide(Part& part) {
   const std::int32_t dp = part.uniform ? part.strategy.dp : part.stages.front().chunks.front().ranges.front().strategy.dp;
   if (part.samples < dp || part.samples % dp != 0) return false;
@@ -503,7 +504,7 @@ inline bool Makers::change_uniform(Part& part) {
   return field_.legal(s, schedule, devices, part.samples);
 }
 
-/// A layer goes over a border between chunks that follow each other.
+/// Moves a layer across a border between consecutive chunks.
 inline bool Makers::move_boundary(Part& part) {
   const std::int32_t chunks = part.schedule.chunks();
   if (chunks < 2) return false;
@@ -567,7 +568,7 @@ inline bool Makers::change_stage(Part& part) {
   return true;
 }
 
-/// The layers of two stages change places, so that their devices do.
+/// Swaps the layers of two stages, and thereby their devices.
 inline bool Makers::swap_stages(Part& part) {
   const auto p = static_cast<std::int64_t>(part.stages.size());
   if (p < 2 || part.schedule.virtual_stages != 1) return false;
@@ -642,7 +643,7 @@ inline Rival Makers::change(const Rival& from) {
     const std::int64_t steps = random_.one_in(3) ? 2 : 1;
     bool good = true;
     for (std::int64_t k = 0; k < steps && good; ++k) {
-      if (k > 0 && !field_.legal(rival)) {  // a step starts from stages that exist
+      if (k > 0 && !field_.legal(rival)) {  // a step needs a legal starting point
         good = false;
         break;
       }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is the search right on real models? For thirteen of them, each on a stated part of the space of at most 20,000
-// configurations, branch and bound must give the plan that simulating every configuration gives: the same plan
-// document, the same nanosecond; and again with each pruning rule switched off. One JSON object a line; exit code 1 on
-// any difference.
+// Checks the search on real models. There are thirteen, each on a stated part of the space with at most 20,000
+// configurations. Branch and bound must give the plan that simulating every configuration gives: the same plan
+// document, the same nanosecond. This must also hold with each pruning rule switched off. Prints one JSON object a
+// line; exit code 1 on any difference.
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -22,11 +22,11 @@ struct Case {
   const char* model;
   const char* cluster;  ///< as in a job file
   const char* training;
-  const char* search;  ///< the part of the space, as in a job file
+  const char* search;  ///< part of the space, as in a job file
 };
 
-// Device kinds, fabrics, families, batch sizes and restrictions differ on purpose; together the cases vary every
-// dimension.
+// Device kinds, fabrics, families, batch sizes and restrictions differ on purpose; together the cases
+// vary every dimension.
 const std::vector<Case> kCases = {
     {"llama-3-8b", "llama-3-8b", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}",
      "{sequence_length: 8192, global_batch: 32}",
@@ -87,7 +87,7 @@ Timed timed(const Job& job, const PlannerOptions& options) {
   return {std::move(result), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 
-/// The whole answer as text: the plan document and its time, or why there is none.
+/// Returns the whole answer as text: the plan document and its time, or the reason why there is none.
 std::string answer(const Result<PlannerResult>& r) {
   if (!r) return r.error().found;
   return std::to_string(r->prediction.iteration_ns) + " ns\n" + to_json(r->plan);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A link falls to a quarter in the middle of a run (tools/testbed): the figures of docs/runtime.md, "Live change".
+"""Cuts a link to a quarter in the middle of a run (tools/testbed): the figures of docs/runtime.md, "Live change".
 
-  live.py FOLDER     four hosts at 400 Mb/s under the profile that ships with the results; the link of host 3 is cut to 100 Mb/s at step 24 of 60
+  live.py FOLDER     four hosts at 400 Mb/s under the profile that ships with the results;
+                     the link of host 3 is cut to 100 Mb/s at step 24 of 60
 
-Three runs of the recommended plan: undisturbed; with the cut and `--adapt`; with the cut and nothing else. Prints what was predicted and measured of the move, and
-the largest difference of a loss from the undisturbed run. Exit code 3: no testbed can be built here.
+Runs the recommended plan three times: undisturbed, with the cut and `--adapt`, and with the cut alone. Prints the
+prediction and the measurement of the move, and the largest difference of a loss from the undisturbed run. Exit code
+3: the testbed cannot be built here.
 """
 import pathlib
 import re
@@ -19,12 +21,13 @@ import prediction as p
 NAME = "4 hosts, 400 Mb/s"
 PROFILE = p.ROOT / "bench/testbed/results/4-hosts-400-mb-s/profile.yaml"
 STEPS, CUT_AT, HOST, CUT_TO = 60, 24, 3, 100
-# Ranks under a launcher count from 0; a run that adapts says "step 1 of 60" of the first.
+# Ranks under a launcher count from 0; a run that adapts prints "step 1 of 60" for the first step.
 STEP = re.compile(r"^step (\d+)( of \d+)?\s+loss ([0-9.]+)\s+gradient [0-9.]+\s+([0-9.]+) (ms|s)\b")
 
 
 def run(plan, cut, *more):
-    """Losses and seconds by step, everything that was said, and the wall-clock seconds from the first step's end to the last one's."""
+    """Returns losses and seconds by step, the whole output, and the wall-clock seconds from the end of the first step
+    to the end of the last."""
     p.bring_up(p.CLUSTERS[NAME])
     words = [sys.executable, p.TESTBED, "run", "--timeout", "300", "--", p.BINARY, "run", str(plan), "--steps", str(STEPS), "--pace", p.PACE, *more]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

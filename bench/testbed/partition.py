@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Linears in space and time beside tensor parallelism, on four hosts of one machine (tools/testbed): the table of docs/runtime.md, "Operators in space and time".
+"""Compares linears in space and time with tensor parallelism on four hosts of one machine (tools/testbed): the table
+of docs/runtime.md, "Operators in space and time".
 
   partition.py predict FOLDER    profiles the cluster, with the tiles of P2x2, and predicts: FOLDER/predictions.json
-  partition.py measure FOLDER    runs what was predicted: FOLDER/measured.json
+  partition.py measure FOLDER    runs the predicted configurations: FOLDER/measured.json
   partition.py table FOLDER      compares, as Markdown
 
-The blocks are those of prediction.py, whose conventions hold: hosts play a device, 3 times 1 + 10 steps, the median of the 30. Exit code 3: no testbed can
-be built here.
+The blocks and the conventions are those of prediction.py: hosts emulate a device, each configuration runs 3 times 1 +
+10 steps, and its time is the median of the 30. Exit code 3: the testbed cannot be built here.
 """
 import json
 import pathlib
@@ -17,22 +18,23 @@ import sys
 
 import prediction as p
 
-# Links in Mb/s.
+# Links are in Mb/s.
 CLUSTERS = {"400 Mb/s": {"hosts": 4, "rate": 400}, "200 Mb/s": {"hosts": 4, "rate": 200}}
 MICRO_BATCH = 4
 
 
 def partition(linear, norm, heads, features, stream):
-    """The operators of a block of prediction.MODEL under engine espalier, each with its sequence over four ranks."""
+    """Returns the operators of a block of prediction.MODEL under engine espalier, each with its partition sequence
+    over four ranks."""
     attention = {f"attn.core.{part}": heads for part in ("scores", "softmax", "values")}
     named = {"attn.norm": norm, "attn.qkv": linear, **attention, "attn.out": linear, "attn.residual": stream, "mlp.norm": norm, "mlp.gate_up": linear,
              "mlp.activation": features, "mlp.down": linear, "mlp.residual": stream}
     return "; ".join(f"{name} {sequence}" for name, sequence in named.items())
 
 
-# Tiles between the linears as P2x2 leaves them: norms sum over two ranks.
+# Tiles between the linears stay as P2x2 leaves them: norms sum over two ranks.
 TILES = partition("P2", "M,N", "M,H", "M,N", "M,N")
-# Tokens in four: norms sum over nobody, activations move on their way into a linear.
+# Tokens are split in four: norms sum over no rank, and activations move on their way into a linear.
 TOKENS = partition("P2", "M,M", "H,H", "M,N", "M,M")
 CONFIGURATIONS = {
     "tensor parallelism": ["--tp", "4"],

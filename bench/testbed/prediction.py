@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Steps predicted before they are run, on hosts of one machine (tools/testbed): the table of docs/accuracy.md, "Own runtime".
+"""Predicts steps before they run, on hosts of one machine (tools/testbed): the table of
+docs/accuracy.md, "Own runtime".
 
-  prediction.py predict FOLDER   brings up every cluster, profiles it, predicts every configuration and the best plan: FOLDER/predictions.json
+  prediction.py predict FOLDER   brings up every cluster, profiles it, predicts every configuration and the best plan:
+                                 FOLDER/predictions.json
   prediction.py measure FOLDER   runs every configuration of predictions.json: FOLDER/measured.json
   prediction.py table FOLDER     compares, as Markdown
-  prediction.py gain FOLDER      measured speed-up of the recommended plan over what people would run without a planner
+  prediction.py gain FOLDER      measured speed-up of the recommended plan over usual configurations without a planner
 
-`predict` and `measure` take names of clusters after FOLDER (the whole name, or a part of it that no whole name is): those alone, what FOLDER has of others stays.
+`predict` and `measure` take names of clusters after FOLDER: whole names, or parts of names that are not themselves a
+whole name. They then process only these clusters and keep the results of the others in FOLDER.
 
-A configuration runs 3 times 1 + 10 steps; its time is the median of the 30, its repeatability their p90/p10. One above 1.05 is run again, twice at
-most, and kept either way. Hosts play a device (espalier run --pace): an operator lasts what the profile of the device says, so that hosts do not
-compete for cores. Exit code 3: no testbed can be built here.
+A configuration runs 3 times 1 + 10 steps. Its time is the median of the 30, its repeatability their p90/p10. A
+configuration with a repeatability above 1.05 runs again, at most twice, and is kept either way. Hosts emulate a
+device (espalier run --pace): an operator lasts as long as in the profile of the device, so that hosts do not compete
+for cores. Exit code 3: the testbed cannot be built here.
 """
 import itertools
 import json
@@ -29,11 +33,11 @@ TESTBED = str(ROOT / "tools" / "testbed" / "testbed.py")
 PACE = "flops=5e9,bandwidth=5e8,launch=1e-4"
 MODEL = {"model_type": "llama", "hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8,
          "intermediate_size": 512, "vocab_size": 1024, "tie_word_embeddings": False}
-# What is known of TCP before it is measured: where the fit begins.
+# Priors of TCP before any measurement; the fit starts from them.
 PRIOR = {"latency": "100us", "start": "200us", "efficiency": 0.9, "ramp": 0.3, "small_group": 0.3, "congestion": 0.05}
 SEQUENCE, BATCH, RUNS, STEPS, REPEATABLE = 128, 8, 3, 10, 1.05
 
-# rate and between in Mb/s, delay in milliseconds from host to host; slow: host and its speed.
+# `rate` and `between` are in Mb/s, `delay` is in milliseconds from host to host; `slow` is a host and its speed.
 CLUSTERS = {
     "4 hosts, 400 Mb/s": {"hosts": 4, "rate": 400},
     "8 hosts, 200 Mb/s": {"hosts": 8, "rate": 200},
@@ -115,7 +119,8 @@ def job_of(cluster, folder, profile):
 
 
 def profiled(name, cluster, folder):
-    """The job of a cluster under a profile of it; network measured between its hosts, operators once for all clusters."""
+    """Returns the job of a cluster under its profile. The network is measured between its hosts; operators are
+    measured once for all clusters."""
     network = folder / "collectives.txt"
     if not network.exists():
         bring_up(cluster)
@@ -172,7 +177,7 @@ STEP = re.compile(r"^step (\d+)\b.*?([0-9.]+) s$", re.M)
 
 
 def steps_of(plan, cluster):
-    """Seconds of the steps, and bytes that the tensors of the fullest rank held at most."""
+    """Returns the seconds of the steps and the most bytes that the tensors of the fullest rank held."""
     record = plan.with_name("record.json")
     out = testbed("run", "--timeout", "300", "--", BINARY, "run", str(plan), "--steps", str(1 + STEPS), "--pace", pace_of(cluster), "--record", str(record))
     found = [float(s) for n, s in STEP.findall(out) if int(n) > 0]
@@ -240,7 +245,7 @@ def table(folder):
     line("all", rows)
 
 
-# What people would run without a planner: the fastest measured configuration of each kind.
+# Usual choices without a planner: the fastest measured configuration of each kind.
 USUAL = {
     "data parallel": lambda f: "--dp" in f and "--tp" not in f and "--pp" not in f and "--zero" not in f and "--recompute" not in f,
     "ZeRO-3": lambda f: "--zero 3" in f,

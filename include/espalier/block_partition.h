@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the operators of a transformer block are partitioned, one by one, over the devices of a tensor group:
-// Strategy::partition. The text is that of plan/operator_partition.h, "attn.qkv K,P2; attn.core H,H; …". It is parsed
-// once, where the value is made; copies share what was parsed, so that a strategy is cheap to copy and nobody parses on
-// the way. Values are equal, and ordered, as their texts.
+// BlockPartition describes how the operators of a transformer block are partitioned, one by one, over the devices of
+// a tensor group (Strategy::partition). Its text form is that of plan/operator_partition.h, "attn.qkv K,P2; attn.core
+// H,H; …". The constructor parses the text once and copies share the result, so that a strategy is cheap to copy.
+// Values compare and sort like their texts.
 #pragma once
 
 #include <compare>
@@ -17,20 +17,21 @@ namespace espalier {
 
 struct OperatorPartition;
 
+/// Holds the partition of a block's operators. It is immutable and cheap to copy.
 class BlockPartition {
  public:
-  /// None: the block is spread by tensor parallelism. Its text is empty.
+  /// Creates an empty partition: tensor parallelism splits the block, and the text is empty.
   BlockPartition() = default;
-  /// Any text; one that cannot be read is kept as it is, and refused by rule operator-partition.
+  /// Accepts any text. A text that cannot be parsed is kept as it is, and the rule operator-partition rejects it.
   explicit BlockPartition(std::string_view text);
 
   [[nodiscard]] bool empty() const { return parsed_ == nullptr; }
   [[nodiscard]] const std::string& text() const;
-  /// The operators in the order of the text, or why the text cannot be read. None has no operators: that is an error
-  /// too.
+  /// Returns the operators in the order of the text, or why the text cannot be parsed. An empty partition has no
+  /// operators and returns an error.
   [[nodiscard]] const Result<std::vector<OperatorPartition>>& operators() const;
-  /// The layout in which a block takes and leaves the residual stream: the sequence of its last operator without R at
-  /// the end; "" where every device holds it whole.
+  /// Returns the layout of the residual stream before and after a block: the sequence of its last operator without
+  /// trailing R. Empty: every device holds the whole stream.
   [[nodiscard]] const std::string& boundary() const;
 
   friend bool operator==(const BlockPartition& a, const BlockPartition& b) {
@@ -42,7 +43,7 @@ class BlockPartition {
 
  private:
   struct Parsed;
-  std::shared_ptr<const Parsed> parsed_;  ///< immutable, shared by copies; null: none
+  std::shared_ptr<const Parsed> parsed_;  ///< immutable, shared by copies; null: empty partition
 };
 
 }  // namespace espalier

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few own runs adapt a few coefficients: from measured steps and nccl-tests output to a calibration file and a
-// statement of what it is worth. Coefficients start from what ships for the engine and are held there by their priors,
+// Fits a few coefficients to your own runs: reads measured steps and nccl-tests output, and returns a calibration file
+// with its held-out error. Coefficients start at the values shipped for the engine, and their priors hold them there,
 //
 //   minimise over θ   Σ_i w_i H( log(t_i(θ)/T_i) / σ_i ) + Σ_j ((θ_j − shipped_j)/σ_j)²
 //
-// with t predicted, T measured, H Huber's loss (threshold 2) and w_i one over the repeats of a configuration. A
-// coefficient that the runs do not determine keeps what ships. The error is judged by leaving whole configurations out.
-// Source of the method and of the
-// interval: docs/accuracy.md and Gelman et al. 2013, ch. 2.6.
+// where t is the predicted and T the measured time, H is Huber's loss (threshold 2), and w_i is one over the
+// repeats of a configuration. A coefficient that the runs do not determine keeps its shipped value. The error is
+// measured by leaving whole configurations out of the fit. The method and the interval follow docs/accuracy.md and
+// Gelman et al. 2013, ch. 2.6.
 #pragma once
 
 #include <cstddef>
@@ -29,58 +29,62 @@ namespace calibrate {
 struct UserCalibration;
 }
 
-/// The text of a file, and what messages call it.
+/// Holds the text of a file and the name that messages use for it.
 struct NamedText {
   std::string name, text;
 };
 
-/// A log of a training framework. It says how long steps took; what was trained stands beside it.
+/// Pairs the log of a training framework with the configuration that was trained. The log
+/// itself contains step times only.
 struct MeasuredLog {
-  NamedText log;  ///< of Megatron-LM, torchtitan or nanotron
+  NamedText log;  ///< written by Megatron-LM, torchtitan or nanotron
   Job job;
   Strategy strategy;
   Schedule schedule;
-  std::int64_t warm_up = -1;  ///< step lines to leave out at the beginning; −1: a fifth, and iterations 1 to 5
+  std::int64_t warm_up = -1;  ///< step lines to skip at the start; −1: a fifth of them, and iterations 1 to 5
 };
 
+/// Holds the measurements to fit, and the device and engine that they belong to.
 struct CalibrationInputs {
-  std::string device;              ///< a name of the catalogue, or the beginning of one only ("h100-sxm")
-  std::string engine;              ///< all runs are predicted as this engine; empty: as the records say
-  std::vector<NamedText> records;  ///< measured runs, one JSON object a line (espalier/measured_runs.h)
+  std::string device;              ///< catalogue name, or an unambiguous prefix of one ("h100-sxm")
+  std::string engine;              ///< engine of all predictions; empty: the engine of each record
+  std::vector<NamedText> records;  ///< measured runs, one JSON object per line (espalier/measured_runs.h)
   std::vector<MeasuredLog> logs;
-  std::vector<NamedText> nccl_tests;  ///< output of all_reduce_perf and its sisters: adapts the fabric
-  std::optional<Cluster> cluster;     ///< where nccl-tests ran; none: usual nodes of the device
-  int threads = 2;                    ///< never changes the answer
+  std::vector<NamedText> nccl_tests;  ///< output of all_reduce_perf and similar tests; fits the fabric
+  std::optional<Cluster> cluster;     ///< cluster that nccl-tests ran on; none: usual nodes of the device
+  int threads = 2;                    ///< number of threads; never changes the answer
 };
 
+/// Describes one coefficient before and after the fit.
 struct CalibratedCoefficient {
   std::string name, meaning;
   double shipped = 0, value = 0;
-  double sigma = 0;         ///< posterior: of the logarithm, or in the coefficient's unit where it is added
-  bool identified = false;  ///< false: these runs do not determine it, and it keeps what ships
+  double sigma = 0;         ///< posterior, of the logarithm; in the coefficient's unit if it is additive
+  bool identified = false;  ///< false: the runs do not determine it, and it keeps its shipped value
 };
 
+/// Holds the fitted coefficients, their errors and the calibration file.
 struct CalibrationResult {
   std::string device;
-  std::string engine;               ///< empty: the fabric alone was fitted
-  std::int64_t configurations = 0;  ///< different ones among the runs
+  std::string engine;               ///< empty: only the fabric was fitted
+  std::int64_t configurations = 0;  ///< distinct configurations among the runs
   std::vector<CalibratedCoefficient> coefficients;
-  ErrorSummary before, held_out, fitted;  ///< of iteration times: with what ships, left out of the fit, and in the fit
-  std::string cross_validation;           ///< what was held out, in words; begins with "none" where nothing was
-  double level = 0.8, low = 1, high = 1;  ///< interval of a prediction, as factors of it
+  ErrorSummary before, held_out, fitted;  ///< errors of iteration times: as shipped, held out, and in the fit
+  std::string cross_validation;           ///< how runs were held out; begins with "none" where none were
+  double level = 0.8, low = 1, high = 1;  ///< interval of a prediction, as factors on it
   std::vector<std::string> notes;
   std::string yaml;  ///< the calibration file, which jobs and read_calibration() accept
-  std::string file;  ///< for to_text and to_json: where the caller wrote it; empty: nowhere
-  std::shared_ptr<const calibrate::UserCalibration> details;  ///< what the tables of to_text are made from
+  std::string file;  ///< path that the caller wrote it to, for to_text and to_json; empty: none
+  std::shared_ptr<const calibrate::UserCalibration> details;  ///< data behind the tables of to_text
 };
 
-/// Fits. bad_input: a text that cannot be read, runs of several engines, or a cluster of other devices; usage: an
-/// unknown device.
+/// Fits the coefficients. Fails with bad_input for a text that cannot be read, runs of several engines, or a cluster
+/// of other devices. Fails with usage for an unknown device.
 Result<CalibrationResult> fit_calibration(const CalibrationInputs& inputs);
 
-/// For people, no line longer than `width` columns; 0: as wide as it is.
+/// Returns text for a terminal, wrapped at `width` columns; 0 does not wrap.
 std::string to_text(const CalibrationResult& calibration, std::size_t width = 0);
-/// schema espalier.calibrate/1
+/// Returns JSON of schema espalier.calibrate/1.
 std::string to_json(const CalibrationResult& calibration);
 
 }  // namespace espalier

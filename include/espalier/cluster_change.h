@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters over time: what is there at a moment, how token buckets fill and empty, and made-up traces to plan against.
+// Clusters over time: the state at a given time, how token buckets fill and drain, and synthetic traces to plan for.
 //
-//   const std::vector<Seconds> times = change_times(cluster);                 // when something changes,
-//   const std::vector<ClusterState> states = states_over_time(cluster);     // and what is there from then on
+//   const std::vector<Seconds> times = change_times(cluster);               // the times of all changes,
+//   const std::vector<ClusterState> states = states_over_time(cluster);     // and the state from each of them on.
 //
-// Made-up traces are functions of their arguments and a seed alone: the same bytes on every machine. They give
-// CapacityTrace and ClusterEvent values, as files do; docs/clusters.md shows each as a picture.
+// Synthetic traces depend only on their arguments and a seed: every machine produces the same bytes. They return
+// CapacityTrace and ClusterEvent values, as files do; docs/clusters.md plots each of them.
 #pragma once
 
 #include <cstdint>
@@ -16,111 +16,113 @@
 
 namespace espalier {
 
-// ---- a moment
-// --------------------------------------------------------------------------------------------------------------
+// ---- state at a given time ----------------------------------------------------------------------------------------
 
-/// A device that computes slower than at the start.
+/// Describes a device that computes slower than at the start.
 struct Slowdown {
   std::int64_t device = 0;
-  double factor = 1.0;  ///< times its usual duration, above 1
+  double factor = 1.0;  ///< on its usual durations, above 1
   bool operator==(const Slowdown&) const = default;
 };
 
-/// A part of the network that has not its nominal capacity.
+/// Describes a part of the network that does not have its nominal capacity.
 struct CapacityFactor {
-  std::string target;   ///< as of CapacityTrace
-  double factor = 1.0;  ///< of the trace and of events together
+  std::string target;   ///< as in CapacityTrace
+  double factor = 1.0;  ///< combines the trace and the events
   bool operator==(const CapacityFactor&) const = default;
 };
 
-/// Traffic of a link that goes another way.
+/// Describes a link whose traffic takes another route.
 struct Detour {
   std::string link;  ///< "a-b"
   std::string via;   ///< group or site
   bool operator==(const Detour&) const = default;
 };
 
-/// What differs from the cluster of the file after all that happens up to and including a moment. Token buckets depend
-/// on what was sent and are not part of it.
+/// Holds all differences from the cluster file after the changes up to and including a given time. Token buckets
+/// depend on the traffic and are not part of it.
 struct ClusterState {
-  std::vector<std::int64_t> away;        ///< nodes that are not there, ascending
-  std::vector<Slowdown> slow;            ///< by device; where an event speaks of a node and another of a device in it,
-                                         ///< the later
-                                         ///< one holds
+  std::vector<std::int64_t> away;  ///< missing nodes, ascending
+  /// Lists slow devices by id. Where one event names a node and another one a device in it, the later one wins.
+  std::vector<Slowdown> slow;
   std::vector<CapacityFactor> capacity;  ///< by target
   std::vector<Detour> detours;           ///< by link
   bool operator==(const ClusterState&) const = default;
 };
 
-/// The cluster's events must be those that a reader accepted: who leaves is there, who joins is away.
+/// Returns the state at a given time. A reader must have accepted the cluster's events: only present nodes
+/// leave, and only absent ones join.
 ClusterState state_at(const Cluster& cluster, Seconds at);
-/// Moments at which something changes, ascending, each once; 0 is always among them.
+/// Returns the times at which something changes, ascending and without duplicates; 0 is always among them.
 std::vector<Seconds> change_times(const Cluster& cluster);
-/// state_at() of each of change_times(), replayed once: the time grows with the number of events, not with its square.
+/// Returns state_at() for each of change_times(). It replays the events once: run time is linear in
+/// their number, not quadratic.
 std::vector<ClusterState> states_over_time(const Cluster& cluster);
-/// A link with a smaller share of its bandwidth is lost: what large transfers would take over it is beyond any
-/// training.
+/// A link with a smaller share of its bandwidth is lost: a large transfer over it would outlast any training run.
 inline constexpr double kLostBelow = 1e-6;
-/// The state in which lost links have a factor of 0, and nodes whose way to the network is lost, or that of one of
-/// their devices, are away. If all are, the first one that is there stays, alone.
+/// Returns the state with lost links at factor 0. A node is away when its network connection, or that of one of its
+/// devices, is lost. If that would remove every node, the first one that is present stays, alone.
 ClusterState without_lost_links(const Cluster& cluster, ClusterState state);
 
-// ---- token buckets
-// ---------------------------------------------------------------------------------------------------------
+// ---- token buckets ------------------------------------------------------------------------------------------------
 //
-// Tokens are bytes. While a rate r flows, d(tokens)/dt = sustained − r, held between 0 and the bucket's size; the
-// highest rate is `full` with tokens and `sustained` without. A flow at full rate from a state of T tokens empties it
-// after T / (full − sustained).
+// Tokens are bytes. While traffic flows at rate r, d(tokens)/dt = sustained − r, clamped to 0 … bucket size. The
+// highest rate is `full` with tokens and `sustained` without. Starting with T tokens, traffic at the full rate
+// empties the bucket after T / (full − sustained).
 
+/// Holds the fill level of a bucket.
 struct TokenState {
   double tokens = 0.0;  ///< bytes
 };
 
 TokenState full_bucket(const TokenBucket& bucket);
 BytesPerSecond highest_rate(const TokenBucket& bucket, TokenState state);
-/// How long the highest rate lasts: infinite where full = sustained.
+/// Returns how long the highest rate lasts; infinite where full = sustained.
 Seconds full_rate_lasts(const TokenBucket& bucket, TokenState state);
-/// The state after `time` in which `rate` flowed, or as much of it as the bucket let through.
+/// Returns the state after `time` of traffic at `rate`, or at the rate that the bucket allowed if that is lower.
 TokenState after(const TokenBucket& bucket, TokenState state, BytesPerSecond rate, Seconds time);
-/// Shortest time to move so many bytes, starting in that state:  B / full as long as tokens last, then the rest at the
-/// sustained rate.
+/// Returns the shortest time to move `bytes` from this state: B / full while tokens last, then
+/// the rest at the sustained rate.
 Seconds time_to_move(const TokenBucket& bucket, TokenState state, double bytes);
-/// The same in the long run of a job that moves `bytes` once a step and pauses for `pause` in between, in which tokens
-/// come in. Where a step takes more tokens than a pause brings, (full − sustained)·bytes/full > sustained·pause, each
-/// step begins with min(bucket, sustained·pause); else the bucket stays full. What a short benchmark on a full bucket
-/// shows lasts for full_rate_lasts() only.
+/// Returns the same time in the long run of a job that moves `bytes` once per step and pauses for `pause` in between,
+/// while tokens arrive. If a step takes more tokens than a pause brings,
+/// (full − sustained)·bytes/full > sustained·pause, each step begins with min(bucket, sustained·pause) tokens.
+/// Otherwise the bucket stays full. The rate of a short benchmark on a full bucket lasts for full_rate_lasts() only.
 Seconds lasting_time_to_move(const TokenBucket& bucket, double bytes, Seconds pause);
 
-/// The cluster without its token buckets, what they shape at one rate: sustained · (full / sustained)^`share`. 0: what
-/// lasts; 1: what a full bucket gives. Levels are one figure for all nodes of a group, so that a bucket of one of them
-/// is taken to hold for all: times are upper bounds then.
+/// Returns the cluster without its token buckets: what they shape gets one rate,
+/// sustained · (full / sustained)^`share`. Share 0 is the lasting rate, and share 1 is that of a full bucket.
+/// A level has one figure for all nodes of a group, so the bucket of one node is applied to all of them;
+/// times are upper bounds then.
 Cluster at_bucket_rates(const Cluster& cluster, double share);
 
-// ---- made-up traces
-// --------------------------------------------------------------------------------------------------------
+// ---- synthetic traces ---------------------------------------------------------------------------------------------
 
-/// A day's rhythm in `steps` equal parts a period: factor = 1 − depth · (1 − cos(2π·t/period))/2 in the middle of each
-/// part; nominal at the start of a period, 1 − depth in its middle. depth in 0 … 1.
+/// Makes a daily rhythm with `steps` equal parts per period: factor = 1 − depth · (1 −
+/// cos(2π·t/period))/2, taken in the middle of each part. The factor is nominal at the start of a period
+/// and 1 − depth in its middle; depth is in 0 … 1.
 CapacityTrace diurnal(const std::string& target, Seconds length, Seconds period, double depth, std::int64_t steps = 24);
 
-/// A neighbour that sends now and then: quiet and busy times follow each other, exponentially distributed with these
-/// means; 1 − share while busy.
+/// Makes the trace of a neighbour that sends in bursts. Quiet and busy times alternate, exponentially distributed
+/// with these means; the factor is 1 − share while the neighbour is busy.
 CapacityTrace bursty_neighbour(const std::string& target, Seconds length, Seconds mean_quiet, Seconds mean_busy, double share,
                                std::uint64_t seed);
 
-/// One of `nics` network interfaces of a node fails at `at` and is repaired after `repair`: (nics − 1)/nics in between.
-/// That is the best case, in which the others share its load evenly; the worst halves the node (two devices on one
-/// interface).
+/// Makes the trace of a node that loses one of `nics` network interfaces at `at` and gets it back after `repair`. The
+/// factor is (nics − 1)/nics in between: the best case, in which the others share its load evenly. The worst case
+/// halves the node (two devices on one interface).
 CapacityTrace failing_nic(std::int64_t node, std::int64_t nics, Seconds at, Seconds repair);
 
-/// A link that is down and up by turns: from `at` on, `down` then `up`, so many times.
+/// Makes the trace of a link that is down and up by turns: from `at` on, `down` then `up`, repeated `times` times.
 CapacityTrace flapping(const std::string& target, Seconds at, Seconds down, Seconds up, std::int64_t times);
 
-/// Nodes first … first + count − 1 leave together at `at` (a rack, a pod, a switch) and join again after `repair`.
+/// Makes nodes first … first + count − 1 leave together at `at` (a rack, a pod, a switch) and join again after
+/// `repair`.
 std::vector<ClusterEvent> pod_loss(std::int64_t first_node, std::int64_t count, Seconds at, Seconds repair);
 
-/// Spot instances: each of the nodes is there for an exponentially distributed time of mean `mean_here` and then away
-/// for one of mean `mean_away`, all independent, all there at the start. By time, then node.
+/// Makes the events of spot instances. Each node is present for an exponentially distributed time of mean
+/// `mean_here`, then away for one of mean `mean_away`. The nodes are independent and all present at the start. Events
+/// are ordered by time, then node.
 std::vector<ClusterEvent> preemptions(std::int64_t first_node, std::int64_t count, Seconds length, Seconds mean_here,
                                       Seconds mean_away, std::uint64_t seed);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans side by side: one column a plan, differences to the first one. Simulate all of them now (simulate), so that
-// every figure comes from one version.
+// Compares plans side by side: one column per plan, with differences to the first one. Simulate all of them again
+// first (simulate), so that every figure comes from one version.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,19 @@
 
 namespace espalier {
 
+/// Holds one plan of the comparison.
 struct Compared {
-  std::string name;  ///< what the table calls it, e.g. the file
+  std::string name;  ///< name in the table, e.g. the file name
   PlannerResult result;
 };
 
-/// Differences between the jobs that make their times incomparable: "plans 1 and 2 differ in their global batch: 256
-/// and 512". Empty: one job.
+/// Returns the differences between the jobs that make their times incomparable: "plans 1 and 2 differ in their global
+/// batch: 256 and 512". Empty: the plans have one job.
 std::vector<std::string> unlike(const std::vector<Compared>& plans);
-/// For people, no line longer than `width` columns, more plans than have room in tables of their own; 0: as wide as it
-/// is.
+/// Returns text for a terminal, wrapped at `width` columns; 0 does not wrap. Plans that do not fit move to further
+/// tables.
 std::string compare(const std::vector<Compared>& plans, std::size_t width = 0);
-/// schema espalier.comparison/1
+/// Returns JSON of schema espalier.comparison/1.
 std::string compare_json(const std::vector<Compared>& plans);
 
 }  // namespace espalier

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training frameworks whose restrictions and memory policies Espalier knows. `generic` restricts nothing. A job
-// names its engine; a search then finds what that engine can run, and check_plan names each rule that a plan breaks.
+// Lists the training frameworks whose restrictions and memory policies are modelled; `generic` restricts
+// nothing. A job names its engine. A search then finds the plans that the engine can run, and check_plan names
+// each rule that a plan breaks.
 #pragma once
 
 #include <string>
@@ -13,18 +14,19 @@
 
 namespace espalier {
 
+/// Describes an engine and its rules.
 struct EngineDescription {
-  std::string name;  ///< as jobs, plans and flags say it: "megatron-core"
-  std::string note;  ///< which version of the framework is described, and where each fact comes from
-  std::vector<std::pair<std::string, std::string>> rules;  ///< name and one sentence of every rule ("MEG-VPP-M", …)
-  bool known_rules = false;                                ///< false: Espalier does not know what the engine cannot run
+  std::string name;                                        ///< as in jobs, plans and flags: "megatron-core"
+  std::string note;                                        ///< framework version, and the source of each fact
+  std::vector<std::pair<std::string, std::string>> rules;  ///< name and sentence of every rule ("MEG-VPP-M", …)
+  bool known_rules = false;                                ///< false: the restrictions of the engine are unknown
 };
 
-/// All engines, in the order in which they are listed everywhere.
+/// Returns all engines, in the order in which they are listed everywhere.
 std::vector<EngineDescription> engines();
-/// Their names.
+/// Returns the names of all engines.
 std::vector<std::string> engine_names();
-/// The engines with known rules that can run this very plan, in the same order.
+/// Returns the engines with known rules that can run exactly this plan, in the same order.
 std::vector<std::string> engines_that_run(const Job& job, const Plan& plan);
 
 }  // namespace espalier

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry of formats: what Espalier can read plans from and write plans to. A format is a row; to add one, add a
-// row (src/exchange/).
+// The registry of formats that Espalier reads plans from and writes plans to. Each format is a row; a new format
+// is a new row (src/exchange/).
 //
 //   for (const espalier::Exporter& e : espalier::exporters()) std::cout << e.name << ": " << e.writes << "\n";
-//   auto text = espalier::find_exporter("galvatron")->write(*job, plan);
+//   auto text = espalier::find_exporter("galvatron")->write(*job, plan);     // the contents of the file.
 //
-// Nothing is approximated: what one side cannot say is an error that names it.
+// Nothing is approximated: an error names whatever the other side cannot express.
 #pragma once
 
 #include <cstdint>
@@ -22,147 +22,153 @@
 
 namespace espalier {
 
-/// A file that an importer reads, by what it is for.
+/// Describes a file that an importer reads, by its purpose.
 struct FileRole {
   std::string name;  ///< "strategy", "computation", …
-  std::string what;  ///< for people: "galvatron_config_*.json"
+  std::string what;  ///< shown to users: "galvatron_config_*.json"
   bool required = true;
 };
 
-/// A choice that the files leave open.
+/// Describes a choice that the files leave open.
 struct FormatOption {
   std::string name;
-  std::string what;   ///< for people: what it decides, and which values it takes
-  std::string value;  ///< where nothing is said
+  std::string what;   ///< shown to users: its effect and its values
+  std::string value;  ///< the default
 };
 
+/// Holds one file of an import.
 struct ImportFile {
   std::string role;        ///< FileRole::name
-  std::string name, text;  ///< what messages call it, and its bytes
+  std::string name, text;  ///< name in messages, and contents
 };
 
+/// Holds the inputs of an import.
 struct ImportRequest {
-  const Job* job = nullptr;  ///< model, cluster and training that the plan is for; an importer that needs none ignores
-                             ///< it
+  const Job* job = nullptr;  ///< model, cluster and training of the plan; some importers need none
   std::vector<ImportFile> files;
   std::map<std::string, std::string> options;  ///< by FormatOption::name
 };
 
-/// A plan with its inputs embedded, ready for simulate(), check_plan() and plan.json.
+/// Holds a plan with its inputs embedded, ready for simulate(), check_plan() and plan.json.
 struct ImportedPlan {
   Plan plan;
-  std::vector<std::string> notes;  ///< sentences for the user: keys that nobody reads, and such
+  std::vector<std::string> notes;  ///< sentences for the user, e.g. about keys that are not read
 };
 
+/// Describes a format that plans can be imported from.
 struct Importer {
   std::string name;   ///< "plan", "galvatron", …
-  std::string reads;  ///< for people
+  std::string reads;  ///< shown to users
   bool needs_job = false;
   std::vector<FileRole> files;
   std::vector<FormatOption> options;
-  /// bad_input: a file is wrong, or says what a plan cannot; usage: a file or an option is missing, unknown or wrong.
+  /// Fails with bad_input when a file is wrong or has something that a plan cannot express. Fails with usage when a
+  /// file or an option is missing, unknown or wrong.
   Result<ImportedPlan> (*read)(const ImportRequest& request) = nullptr;
 };
 
-/// Who starts the processes of a run.
+/// Selects the program that starts the processes of a run.
 enum class Launcher : std::uint8_t {
-  torchrun,  ///< a script for every node, which is told its number
+  torchrun,  ///< a script for every node, which receives the number of its node
   sbatch,    ///< a Slurm batch script
-  mpirun,    ///< a script that starts Open MPI over the hosts of a file
+  mpirun,    ///< a script that starts Open MPI over the hosts of a host file
   kubeflow,  ///< a TrainJob of Kubeflow Trainer
 };
 std::string_view to_string(Launcher launcher);  ///< "torchrun", "sbatch", "mpirun", "kubeflow"
-/// By that name; nothing when there is none.
+/// Returns the launcher of this name, if there is one.
 std::optional<Launcher> parse_launcher(std::string_view name);
 
+/// Holds the inputs of an export.
 struct ExportRequest {
-  const Job& job;  ///< the plan's own
+  const Job& job;  ///< the plan's own job
   const Plan& plan;
-  std::optional<Launcher> launcher = std::nullopt;  ///< none: what the format is without one
-  std::vector<std::string> lost = {};               ///< of closest_plan(): said in the first lines of what is written
+  std::optional<Launcher> launcher = std::nullopt;  ///< none: the format without a launcher
+  std::vector<std::string> lost = {};               ///< ClosestPlan::lost, repeated in the first lines of the file
 };
 
-/// Something that a format cannot be told of any plan that has it.
+/// Names a plan feature that a format cannot express.
 struct FormatRule {
   std::string id;        ///< "ACC-PIPELINE", an anchor of docs/engine-rules.md
-  std::string sentence;  ///< what a plan must be for the format
+  std::string sentence;  ///< requirement of the format on a plan
 };
 
-/// What a plan has and its format cannot be told.
+/// Reports a feature of one plan that its format cannot express.
 struct FormatFault {
   std::string id, found, expected;
-  std::string hint = {};  ///< empty: the engine finds a plan of its own
+  std::string hint = {};  ///< empty: the error suggests a plan for the format's engine
 };
 
+/// Describes a format that plans can be exported to.
 struct Exporter {
   std::string name;       ///< "plan", "timeline", "galvatron"
-  std::string writes;     ///< for people
-  std::string file_name;  ///< what such a file is usually called
-  /// The bytes of the file. check_failed: the plan says what the format cannot; bad_input: an input of the plan cannot
-  /// be read.
+  std::string writes;     ///< shown to users
+  std::string file_name;  ///< usual name of such a file
+  /// Returns the bytes of the file. Fails with check_failed when the format cannot express the plan, and with
+  /// bad_input when an input of the plan cannot be read.
   Result<std::string> (*write)(const ExportRequest& request) = nullptr;
-  /// Of a format that launches a framework: whose rules the plan must keep before it is written. Empty: none.
+  /// Names the engine that the format launches. A plan must keep the engine's rules before it is written. Empty: none.
   std::string engine = {};
-  std::vector<Launcher> launchers = {};  ///< what `write` knows; empty: the format is a file that launchers do not
-                                         ///< change
-  /// Its rules, and the first that a plan breaks; null: none beside those of the engine.
+  /// Lists the launchers that `write` supports. Empty: the file is the same for every launcher.
+  std::vector<Launcher> launchers = {};
+  /// Returns the rules of the format, and the first one that a plan breaks. Null: only the rules of the engine apply.
   std::vector<FormatRule> (*rules)() = nullptr;
   std::optional<FormatFault> (*fault)(const Job& job, const Plan& plan) = nullptr;
 };
 
-/// The error of a fault: check_failed, with its id.
+/// Turns a fault into an error of kind check_failed that names its id.
 Error to_error(const FormatFault& fault, const Exporter& format);
 
-/// A plan that a format can be told, and what of the plan that was asked for it is not.
+/// Holds a plan that a format can express, and the parts of the requested plan that it lacks.
 struct ClosestPlan {
   Plan plan;
-  std::vector<std::string>
-      lost;  ///< "MEG-P2P: overlap_p2p works with interleaving only, not 1f1b; written with overlap_p2p off"; empty:
-             ///< nothing
+  /// Lists the lost parts, e.g. "MEG-P2P: overlap_p2p works with interleaving only, not 1f1b;
+  /// written with overlap_p2p off".
+  std::vector<std::string> lost;
 };
-/// The plan, changed until the rules of the format and of its engine hold: one strategy for all layers, then what has
-/// no part in how ranks are laid out (overlap, rank order, kind of context and sequence parallelism, recomputation,
-/// offload, schedule, ZeRO), one value at a time. The degrees, the batch and the devices stay; what only they could
-/// mend is check_failed with the ids.
+/// Changes the plan until it keeps the rules of the format and of its engine. It first gives all layers one strategy.
+/// It then changes one value at a time: overlap, rank order, kind of context or sequence parallelism, recomputation,
+/// offload, schedule or ZeRO. The degrees, the batch and the devices stay. If only those could repair the plan, it
+/// fails with check_failed and the ids of the rules.
 Result<ClosestPlan> closest_plan(const Exporter& format, const Job& job, const Plan& plan);
 
-/// Traces of clusters whose nodes come and go, as other tools write them.
+/// Holds a trace of another tool, in which the nodes of a cluster come and go.
 struct TraceRequest {
-  std::string name, text;             ///< what messages call the file, and its bytes
-  std::int64_t first_node = 0;        ///< number that the trace's first node has in the cluster
-  std::int64_t devices_per_node = 1;  ///< of formats that count devices
+  std::string name, text;             ///< name in messages, and contents
+  std::int64_t first_node = 0;        ///< number of the trace's first node in the cluster
+  std::int64_t devices_per_node = 1;  ///< for formats that count devices
 };
 
-/// Events of nodes first … first + nodes − 1, as a cluster file holds them: all are there at the start, those that the
-/// trace does not begin with leave at time 0.
+/// Holds the events of nodes first … first + nodes − 1, as a cluster file does. All of them are present at the start;
+/// those that the trace does not begin with leave at time 0.
 struct ImportedTrace {
   std::vector<ClusterEvent> events;
-  std::int64_t nodes = 0;          ///< most that are there at once
-  std::vector<std::string> notes;  ///< what the trace says and its events do not
+  std::int64_t nodes = 0;          ///< most nodes present at once
+  std::vector<std::string> notes;  ///< parts of the trace that its events do not express
 };
 
+/// Describes a format of such traces.
 struct TraceFormat {
   std::string name;   ///< "bamboo", "parcae", "sailor", "counts"
-  std::string reads;  ///< for people
-  /// bad_input: the text is not such a trace.
+  std::string reads;  ///< shown to users
+  /// Fails with bad_input when the text is not such a trace.
   Result<ImportedTrace> (*read)(const TraceRequest& request) = nullptr;
 };
 
 const std::vector<TraceFormat>& trace_formats();
 const TraceFormat* find_trace_format(std::string_view name);
-/// The table that `events:` of a cluster file names: time_s,event,target,value. `source` becomes a comment in its first
-/// line.
+/// Returns the table that `events:` of a cluster file names: time_s,event,target,value. `source` becomes
+/// a comment in its first line.
 std::string events_csv(const std::vector<ClusterEvent>& events, const std::string& source);
 
 const std::vector<Importer>& importers();
 const std::vector<Exporter>& exporters();
-/// By name; nullptr when there is none.
+/// Returns the entry of this name, or null.
 const Importer* find_importer(std::string_view name);
 const Exporter* find_exporter(std::string_view name);
-/// The formats that write plans of an engine, the usual one first; empty for an engine that is not known or that none
-/// writes.
+/// Returns the formats that write plans of an engine, the usual one first. Empty: the engine is unknown,
+/// or no format writes its plans.
 std::vector<const Exporter*> exporters_of(std::string_view engine);
-/// Why no format writes plans of an engine, and what helps; empty where one does, or the engine is not known.
+/// Returns why no format writes plans of an engine, and what helps. Empty: a format does, or the engine is unknown.
 std::string why_unwritten(std::string_view engine);
 
 }  // namespace espalier

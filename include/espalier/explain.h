@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why this plan: the bottleneck, what each runner-up and baseline loses, and which rule removed how much of the space.
+// Explains a plan: the bottleneck, what each runner-up and baseline loses, and how much of the space each rule removed.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@
 
 namespace espalier {
 
-/// The plan's own job with the space that the plan belongs to: of a plan that is not uniform, the layer-wise one.
+/// Returns the plan's own job with the space that the plan belongs to: layer-wise if the plan is not uniform.
 Result<Job> job_to_explain(const Plan& plan);
 
-/// A plan file says nothing of a search. This is the simulated plan (simulate) with the search of its job's whole space
-/// beside it: the certificate, what others lose, and, where the plan is not the best of the space, the best one as an
-/// alternative. Where the search finds no plan, `simulated` as it is.
+/// Adds a search to a simulated plan, because a plan file records none. The search covers the whole space of the
+/// plan's job. The result has the certificate and the losses of other plans; if the plan is not the best of the
+/// space, the best one is an alternative. If the search finds no plan, `simulated` is returned as it is.
 PlannerResult with_search(const Job& job, PlannerResult simulated, const PlannerOptions& options);
 
-/// Simulates every single change of the plan into `result.changes`, from which sentences take their advice: without it
-/// they give none. Changes of plans that are not uniform, and of plans on unlike devices, are not simulated.
+/// Simulates every single change of the plan into `result.changes`, the basis of the advice in sentences. Without it,
+/// the sentences give no advice. Plans that are not uniform and plans on unlike devices are skipped.
 void simulate_changes(const Job& job, PlannerResult& result);
 
-/// What limits the iteration, in sentences, largest first: time, then memory.
+/// Returns the limits of the iteration as sentences, largest first: time, then memory.
 std::vector<std::string> bottlenecks(const PlannerResult& result);
-/// For people, no line longer than `width` columns; 0: as wide as it is.
+/// Returns text for a terminal, wrapped at `width` columns; 0 does not wrap.
 std::string explain(const PlannerResult& result, std::size_t width = 0);
-/// schema espalier.explanation/1
+/// Returns JSON of schema espalier.explanation/1.
 std::string explain_json(const PlannerResult& result);
 
 }  // namespace espalier

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a check of a plan or of a result found.
+// The findings of a check on a plan or a result.
 #pragma once
 
 #include <string>
@@ -7,19 +7,21 @@
 
 namespace espalier {
 
-/// One named check and its outcome.
+/// Describes one named check and its outcome.
 struct Finding {
-  std::string name;  ///< e.g. "coverage", "devices-once", "static-memory", "deadlock", "time-lower-bound", or a rule of
-                     ///< an engine
+  /// Names the check, e.g. "coverage", "devices-once", "static-memory", "deadlock",
+  /// "time-lower-bound", or a rule of an engine.
+  std::string name;
   bool ok = false;
-  std::string text;  ///< what was found against what was derived
+  std::string text;  ///< the value found, against the value derived
 };
 
+/// Holds all findings of one document.
 struct CheckReport {
   std::vector<Finding> findings;
-  /// What the document holds and nothing checks, by key: "notes". `ok` covers everything else.
+  /// Lists the keys of the document that nothing checks, e.g. "notes". `ok` covers everything else.
   std::vector<std::string> not_verified = {};
-  /// Whether every check holds.
+  /// Returns whether every check holds.
   [[nodiscard]] bool ok() const;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters as other tools describe them: what nvidia-smi, rocm-smi and NCCL say of the links of a node, and what Slurm
-// says of the nodes. The result is a cluster of equal nodes; `notes` says what was found, what was assumed and on what
-// ground.
+// Reads clusters as other tools describe them: nvidia-smi, rocm-smi and NCCL describe the links of a
+// node, and Slurm describes the nodes. The result is a cluster of equal nodes. Its `notes` state what was
+// found, what was assumed and why.
 //
 //   auto found = find_cluster_format("nvidia-smi-topo")->read({"topo.txt", text, "h100-sxm-80gb", 4});
 //   std::string yaml = cluster_file(found->cluster, found->notes);      // loadable: load_cluster(), inspect cluster
@@ -17,36 +17,41 @@
 
 namespace espalier {
 
+/// Holds the file to read, and figures that it may leave open.
 struct ClusterRequest {
-  std::string name, text;             ///< what messages call the file, and its bytes
-  std::string device;                 ///< a name of the catalogue; empty: as the file says, where it does
-  std::int64_t nodes = 0;             ///< 0: as the file says, else 1
-  std::int64_t devices_per_node = 0;  ///< 0: as the file says, else the device's usual node
-  double nic_bandwidth = 0;           ///< bytes/s of one network interface; 0: as the file says, else the device's
-                                      ///< usual one
-  double oversubscription = 1;        ///< of the links above a leaf switch
-  std::string hosts;                  ///< the job's part of a cluster: a host list; empty: all of it
+  std::string name, text;             ///< name in messages, and contents
+  std::string device;                 ///< catalogue name; empty: as the file states, if it does
+  std::int64_t nodes = 0;             ///< 0: as the file states, otherwise 1
+  std::int64_t devices_per_node = 0;  ///< 0: as the file states, otherwise the device's usual node
+  /// Bytes per second of one network interface; 0 selects the rate that the file states,
+  /// otherwise the device's usual one.
+  double nic_bandwidth = 0;
+  double oversubscription = 1;  ///< on the links above a leaf switch
+  std::string hosts;            ///< host list of the job's part of a cluster; empty: all of it
 };
 
+/// Holds a cluster of equal nodes, and how it was derived.
 struct ImportedCluster {
   Cluster cluster;
   std::vector<std::string> notes;
 };
 
+/// Describes a format of cluster descriptions.
 struct ClusterFormat {
   std::string name;   ///< "nvidia-smi-topo", "nccl-xml", "slurm-hosts", "slurm-topology", "rocm-smi-topo"
-  std::string reads;  ///< for people
-  /// bad_input: the text is not such a description; the message has its line, what was found and what was expected.
+  std::string reads;  ///< shown to users
+  /// Fails with bad_input when the text is not such a description. The message gives the line, what was
+  /// found and what was expected.
   Result<ImportedCluster> (*read)(const ClusterRequest& request) = nullptr;
 };
 const std::vector<ClusterFormat>& cluster_formats();
-/// nullptr where there is none.
+/// Returns the format of this name, or null.
 const ClusterFormat* find_cluster_format(std::string_view name);
 
-/// Nodes of the device's usual kind: 0 devices a node are the usual number.
+/// Returns a cluster with nodes that are usual for the device; 0 devices per node selects the usual number.
 Result<Cluster> usual_cluster(const std::string& device, std::int64_t nodes, std::int64_t devices_per_node);
-/// A cluster of equal nodes as a cluster file in full form, notes as comments. bad_input: it has what the full form
-/// cannot say.
+/// Writes a cluster of equal nodes as a cluster file in full form, with the notes as comments. Fails with bad_input
+/// for a cluster that the full form cannot express.
 Result<std::string> cluster_file(const Cluster& cluster, const std::vector<std::string>& notes);
 
 }  // namespace espalier

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configurations that people already have, in the form their training framework reads: what they say of a plan, and
-// which of their keys said it.
+// Reads an existing configuration in the form of a training framework, and reports what each key states about the plan.
 //
 //   const espalier::ConfigurationFormat* format = espalier::find_configuration_format("megatron-args");
 //   auto configuration = format->read({"launch.sh", text, 64});                        // for 64 devices
 //   auto job = espalier::job_of(*configuration, {"", "cluster.yaml", {}});             // the model is in the flags
-//   auto plan = espalier::plan_of(*job, *configuration);                               // ready for simulate() and improve()
+//   auto plan = espalier::plan_of(*job, *configuration);                               // for simulate() and improve().
 //
-// Nothing is guessed silently: every key is listed as read, defaulted, known and not modelled, without effect or not
-// understood, and a key that may change the plan and is not understood refuses the file by its name
-// (ConfigurationRequest::ignored takes it out).
+// Nothing is guessed silently. Every key is listed as read, defaulted, known and not modelled, without effect, or not
+// understood. If a key is not understood and may change the plan, the file is rejected and the error names the key
+// (ConfigurationRequest::ignored removes it).
 #pragma once
 
 #include <cstdint>
@@ -27,102 +26,107 @@
 
 namespace espalier {
 
-/// What an import made of one key.
+/// Describes how an import interpreted one key.
 struct ImportedKey {
   enum class Kind : std::uint8_t {
-    read,            ///< it says something of the job or the plan
-    defaulted,       ///< absent; the framework's default was taken
+    read,            ///< it sets a part of the job or the plan
+    defaulted,       ///< absent; the framework's default applies
     without_effect,  ///< known to change neither time nor memory of a step, or switched off
-    not_understood,  ///< not known here
+    not_understood,  ///< unknown to Espalier
     not_modelled,    ///< known to change time or memory in a way that is not predicted
   };
   Kind kind = Kind::read;
   std::string key, value;
-  std::string meaning;       ///< "tp 8"; of those that are not read: why
-  std::int64_t line = 0;     ///< of the file; 0: not in it
-  std::string written = {};  ///< the key as the file spells it, "--tensor-model-parallel-size"; empty: as `key`
+  std::string meaning;       ///< "tp 8"; for keys that are not read: why
+  std::int64_t line = 0;     ///< line in the file; 0: not in it
+  std::string written = {};  ///< spelling in the file, "--tensor-model-parallel-size"; empty: as `key`
 };
 std::string_view to_string(
     ImportedKey::Kind kind);  ///< "read", "defaulted", "without effect", "not understood", "known, not modelled"
 
+/// Holds the file to read, and facts that the file may leave open.
 struct ConfigurationRequest {
-  std::string name, text;            ///< what messages call the file, and its bytes
-  std::int64_t devices = 1;          ///< of the cluster that it is run on
-  std::vector<std::string> ignored;  ///< keys that are taken out before the file is read
-  // What some formats leave to the training script; 0 and empty: not said. A file that says otherwise is an error.
+  std::string name, text;            ///< name in messages, and contents
+  std::int64_t devices = 1;          ///< devices of the cluster that runs the configuration
+  std::vector<std::string> ignored;  ///< keys to remove before the file is read
+  // Some formats leave these values to the training script; 0 and empty: not stated. A file that
+  // states another value is an error.
   std::int64_t sequence_length = 0;
   std::int64_t global_batch = 0;
   std::int64_t micro_batch = 0;
   std::string recompute;  ///< "none", "selective", "full", or modules of a block: "layernorm,act"
-  /// The text of a file that this one names; null: none can be read.
+  /// Returns the text of a file that this one names; null when no such file can be read.
   std::function<Result<std::string>(const std::string& path)> file;
-  /// What a file leaves to the training script by "auto": "fp32", "bf16", "fp16", "fp8"; empty: not said.
+  /// Gives the precision that a file leaves to the training script by "auto": "fp32", "bf16",
+  /// "fp16", "fp8". Empty: not stated.
   std::string precision = {};
-  /// Values that a launch script leaves open: variables and positional parameters ("1"), by name.
+  /// Maps the variables and positional parameters ("1") that a launch script leaves open to their values.
   std::map<std::string, std::string> variables = {};
-  /// Files that a launch script sources, name and text.
+  /// Holds the files that a launch script sources, by name and text.
   std::vector<std::pair<std::string, std::string>> with = {};
-  std::int64_t nodes = 0, devices_per_node = 0;  ///< of the cluster; 0: not known
-  /// The model given with the file; unknown: it may yet be given to job_of().
+  std::int64_t nodes = 0, devices_per_node = 0;  ///< nodes of the cluster, and devices of a node; 0: unknown
+  /// Records whether a model comes with the file. With `unknown`, job_of() may still receive one.
   enum class ModelState : std::uint8_t { unknown, absent, given } model_state = ModelState::unknown;
-  std::int64_t model_layers = 0;                                       ///< of the model; 0: not known
-  std::vector<std::pair<std::string, std::string>> model_fields = {};  ///< of its config.json, dotted
+  std::int64_t model_layers = 0;                                       ///< layers of the model; 0: unknown
+  std::vector<std::pair<std::string, std::string>> model_fields = {};  ///< dotted fields of the model's config.json
 };
 
-/// A job without model and cluster, and how it is run.
+/// Holds a job without model and cluster, and the configuration that it runs with.
 struct ImportedConfiguration {
-  std::string name;          ///< of the file
+  std::string name;          ///< name of the file
   std::string engine;        ///< "megatron-core+bf16-gradients"
-  std::string model;         ///< a config.json made of the flags; empty: they do not say the model
-  std::string why_no_model;  ///< where `model` is empty
-  /// Sizes that the file states whether or not a model is given: key of the file, value.
+  std::string model;         ///< a config.json built from the flags; empty: they do not describe the model
+  std::string why_no_model;  ///< reason for an empty `model`
+  /// Lists the sizes that the file states whether or not a model is given: key in the file, and value.
   std::vector<std::pair<std::string, std::int64_t>> sizes;
   std::int64_t sequence_length = 0, global_batch = 0;
   std::string precision = "bf16", optimizer = "adam";
-  /// Zeros are completed (espalier/configuration.h); etp 0: the tensor degree, where the model has experts.
+  /// Zeros are filled in later (espalier/configuration.h). Where the model has experts, etp 0 is the tensor degree.
   Strategy strategy;
   Schedule schedule;
-  bool usual_overlap = false;        ///< what the engine overlaps unless told otherwise, as far as it can here
-  std::int32_t recompute_every = 0;  ///< every so many blocks one is recomputed; 0: as strategy.recompute says
-  std::vector<std::int32_t> blocks;  ///< of each chunk, in the order of the pipeline; empty: as the engine splits them
-  /// torchtitan's split of the blocks, which needs their number; none: as `blocks` says.
+  bool usual_overlap = false;        ///< adds the engine's default overlap, as far as it applies here
+  std::int32_t recompute_every = 0;  ///< one block in this many is recomputed; 0: as in strategy.recompute
+  std::vector<std::int32_t> blocks;  ///< blocks of each chunk, in pipeline order; empty: the engine's own split
+  /// Describes torchtitan's split of the blocks, which depends on their number. None: as in `blocks`.
   struct EndWeights {
-    std::int64_t first, last;       ///< layers that the first and the last stage have less
-    std::int64_t layers_per_stage;  ///< 0: as many stages as the schedule says
+    std::int64_t first, last;       ///< layers by which the first and the last stage are smaller
+    std::int64_t layers_per_stage;  ///< 0: the schedule determines the number of stages
   };
   std::optional<EndWeights> end_weights = {};
   std::vector<ImportedKey> keys;
-  std::vector<std::string> notes = {};  ///< what a user must be told whatever the answer is
+  std::vector<std::string> notes = {};  ///< facts that a user must see whatever the answer is
 };
 
+/// Describes a format of configurations.
 struct ConfigurationFormat {
   std::string name;   ///< "megatron-args", "torchtitan", "deepspeed", "accelerate"
-  std::string reads;  ///< for people
-  /// bad_input: a key is wrong, contradicts another, or may change the plan and is not understood.
+  std::string reads;  ///< shown to users
+  /// Fails with bad_input when a key is wrong, contradicts another one, or is not understood and may change the plan.
   Result<ImportedConfiguration> (*read)(const ConfigurationRequest& request) = nullptr;
 };
 const std::vector<ConfigurationFormat>& configuration_formats();
-/// nullptr where there is none.
+/// Returns the format of this name, or null.
 const ConfigurationFormat* find_configuration_format(std::string_view name);
 
-/// What a configuration does not hold.
+/// Holds the inputs that a configuration lacks.
 struct ConfigurationInputs {
   std::string model;                   ///< path of a config.json; empty: the configuration's own
   std::string cluster;                 ///< path of a cluster file
-  std::vector<std::string> overrides;  ///< as of a job: "training.tokens=1e12"
+  std::vector<std::string> overrides;  ///< as for a job: "training.tokens=1e12"
 };
-/// Devices of the cluster, for ConfigurationRequest::devices.
+/// Returns the number of devices of the cluster, for ConfigurationRequest::devices.
 Result<std::int64_t> devices_of(const ConfigurationInputs& inputs);
-/// Facts about the cluster and the model of a request: devices, nodes, layers, fields of config.json.
+/// Copies facts about the cluster and the model into a request: devices, nodes, layers, fields of config.json.
 Status take_inputs(const ConfigurationInputs& inputs, ConfigurationRequest& request);
-/// The job of the configuration. bad_input: the model has other sizes than the file states, or there is none.
+/// Returns the job of the configuration. Fails with bad_input when the model has other sizes than
+/// the file states, or is missing.
 Result<Job> job_of(const ImportedConfiguration& configuration, const ConfigurationInputs& inputs);
-/// The configuration's own strategy, with what the engine overlaps unless told otherwise.
+/// Returns the configuration's own strategy, including the engine's default overlap.
 Strategy asked_strategy(const Job& job, const ImportedConfiguration& configuration);
-/// Strategy and schedule with all that follows from the job filled in, legal or not.
+/// Returns strategy and schedule with all fields filled in that follow from the job, legal or not.
 std::pair<Strategy, Schedule> completed_configuration(const Job& job, const ImportedConfiguration& configuration);
-/// The plan that the configuration runs. check_failed: it breaks rules of the space or of the engine, all of which are
-/// named.
+/// Returns the plan that the configuration runs. Fails with check_failed, naming every rule of the space or
+/// of the engine that it breaks.
 Result<Plan> plan_of(const Job& job, const ImportedConfiguration& configuration);
 
 }  // namespace espalier

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was understood of an input, with every default marked "(default)". Texts are for people, no line longer than
-// `width` columns (0: as wide as it is); the JSON forms are for scripts.
+// Shows how an input was understood, with every default marked "(default)". Texts are for a terminal, wrapped at
+// `width` columns (0 does not wrap); the JSON forms are for scripts.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,19 @@
 
 namespace espalier {
 
+/// Returns text about a model.
 std::string inspect_model(const Model& model, std::size_t width = 0);
-/// schema espalier.model/1
+/// Returns JSON of schema espalier.model/1.
 std::string inspect_model_json(const Model& model);
 
+/// Returns text about a cluster.
 std::string inspect_cluster(const Cluster& cluster, std::size_t width = 0);
-/// schema espalier.cluster-summary/1
+/// Returns JSON of schema espalier.cluster-summary/1.
 std::string inspect_cluster_json(const Cluster& cluster);
 
-/// `mapping` is that of the record (map_run).
+/// Returns text about a measured run; `mapping` is that of the record (map_run).
 std::string inspect_run(const RunRecord& record, const RunMapping& mapping, std::size_t width = 0);
-/// schema espalier.run-mapping/1
+/// Returns JSON of schema espalier.run-mapping/1.
 std::string inspect_run_json(const RunRecord& record, const RunMapping& mapping);
 
 }  // namespace espalier

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words for what the ranks of a plan do. A plan is lowered to one instruction list per rank; timelines, programs
-// and costs speak of instructions with the words of this header.
+// The vocabulary for the instructions of a plan's ranks. A plan is lowered to one instruction list per rank;
+// timelines, programs and costs use the terms of this header.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace espalier {
 
-/// What one instruction does.
+/// Selects what one instruction does.
 enum class InstructionKind : std::uint8_t {
   forward,          ///< F: one chunk of layers, one micro-batch
   backward,         ///< B: gradients of inputs and of weights together
@@ -18,14 +18,14 @@ enum class InstructionKind : std::uint8_t {
   recv,             ///< the other end of a send
   grad_reduce,      ///< gradients of a chunk, or of a bucket of it, over the data ranks
   param_gather,     ///< parameters of a chunk, or of a bucket of it, over the shard group
-  tied_reduce,      ///< the gradient of a token table of which several stages hold a copy
+  tied_reduce,      ///< gradient of a token table that several stages hold copies of
   optimizer,        ///< the update of all parameters of a rank
 };
-/// "forward", "send", … as a timeline names it.
+/// Returns the name used in timelines: "forward", "send", ….
 std::string_view to_string(InstructionKind k);
 
-/// The in-order queues of a rank. Instructions of one stream run one after the other; those of different streams run
-/// beside each other.
+/// Lists the in-order queues of a rank. Instructions of one stream run one after the other;
+/// different streams run concurrently.
 enum class Stream : std::uint8_t {
   compute,
   data,  ///< collectives of data parallelism
@@ -35,15 +35,15 @@ enum class Stream : std::uint8_t {
 inline constexpr int kStreams = 4;
 std::string_view to_string(Stream s);
 
-/// What a collective does with the tensors of its members.
+/// Selects what a collective does with the tensors of its members.
 enum class CollectiveKind : std::uint8_t {
   all_reduce,
   all_gather,
   reduce_scatter,
   all_to_all,
-  ring_shift,      ///< every member passes what it holds to its neighbour
+  ring_shift,      ///< every member passes its tensor on to its neighbour
   point_to_point,  ///< one member to another, or both ways at once
-  resharding,      ///< every member fetches what another layout needs and it does not hold
+  resharding,      ///< every member fetches the parts of another layout that it lacks
 };
 std::string_view to_string(CollectiveKind kind);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links of a cluster as nccl-tests measured them: the coefficients of every level that the tables determine, fitted
-// over what is known of the cluster (src/calibrate/user_fabric.h). What no table determines stays as it was.
+// Fits the links of a cluster to nccl-tests output. The fit starts from the known cluster and changes the
+// coefficients of every level that the tables determine (src/calibrate/user_fabric.h). All others stay as they were.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,21 @@
 
 namespace espalier {
 
-/// What nccl-tests say of the machines that they ran on: the most of all tables.
+/// Describes the machines that nccl-tests ran on, as the maximum over all tables.
 struct TestedNodes {
-  std::string device;  ///< as the first rank reports it; empty: not said
+  std::string device;  ///< as the first rank reports it; empty: not reported
   std::int64_t nodes = 1, devices_per_node = 1;
 };
-/// bad_input: no table, or tables of several kinds of devices.
+/// Reads the machines from the outputs. Fails with bad_input without a table, or with tables of several kinds of
+/// devices.
 Result<TestedNodes> tested_nodes(const std::vector<NamedText>& outputs);
 
+/// Holds a cluster with fitted links.
 struct MeasuredFabric {
   Cluster cluster;
-  std::vector<std::string> notes;  ///< what was fitted, and how well
+  std::vector<std::string> notes;  ///< the fitted coefficients and the quality of the fit
 };
-/// `cluster`: equal nodes, at least as many and as large as those of every table.
+/// Fits the links of `cluster`, which must have equal nodes, at least as many and as large as those of every table.
 Result<MeasuredFabric> measured_fabric(const Cluster& cluster, const std::vector<NamedText>& outputs);
 
 }  // namespace espalier

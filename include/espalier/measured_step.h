@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step as it was measured, rank by rank: what `espalier run --timeline FILE` writes (schema
-// espalier.measured-step/1) and `espalier compare PLAN.json --timeline FILE` lays beside the simulated one.
+// A measured training step, rank by rank. `espalier run --timeline FILE` writes it (schema espalier.measured-step/1),
+// and `espalier compare PLAN.json --timeline FILE` compares it with the simulated one.
 //
-// Times are integer nanoseconds from the moment at which rank 0 began the step, on the clock of rank 0. A rank whose
-// clock differs from that of rank 0 was aligned by the shortest of several round trips between the two, so that its
-// times are wrong by half of that at most: clock_error_ns.
+// Times are integer nanoseconds on the clock of rank 0, from the moment at which rank 0 began the step. Clocks of
+// other ranks are aligned by the shortest of several round trips to rank 0. Their times are therefore wrong by at
+// most half of that round trip: clock_error_ns.
 //
-// Of an instruction the rank sees when it begins and ends it. That is the whole of a computation, a reduction or a
-// gather. Of a message it sees when it hands a send over, and how long it waits for a receive, which may have come
-// before.
+// A rank observes when an instruction begins and ends: the whole of a computation, a reduction or a gather. For a
+// message, it observes when it posts a send, and how long it waits for a receive, which may have arrived before.
 #pragma once
 
 #include <cstdint>
@@ -19,52 +18,58 @@
 
 namespace espalier {
 
-/// What is computed of an operator at a time.
+/// Selects the pass of an operator that is computed.
 enum class OperatorPass : std::uint8_t { forward, input_gradient, weight_gradient };
 
+/// Holds the times of one instruction.
 struct MeasuredInstruction {
   std::int64_t start_ns = 0, end_ns = 0;
-  std::int64_t operators_ns =
-      0;  ///< of a computation: spent in operators, without the collectives inside them; of the optimizer, in the
-          ///< update
-  std::int64_t collectives_ns = 0;  ///< of a computation: spent in collectives inside it, waiting for their members
-                                    ///< included
-  std::int64_t waited_ns = 0;       ///< of a computation: waited for messages, tasks and other ranks before it began
+  /// Counts the time in the operators of a computation, without the collectives inside it; for the
+  /// optimizer, the time in the update.
+  std::int64_t operators_ns = 0;
+  /// Counts the time in the collectives inside a computation, including the wait for their members.
+  std::int64_t collectives_ns = 0;
+  /// Counts the time that a computation waited for messages, tasks and other ranks before it began.
+  std::int64_t waited_ns = 0;
   bool operator==(const MeasuredInstruction&) const = default;
 };
 
-/// All that a rank computed of one operator of one layer in the step, without the collectives inside it.
+/// Sums the computation of one operator of one layer on a rank in the step, without the collectives inside it.
 struct MeasuredOperator {
-  std::int32_t layer = 0;   ///< of the model
-  std::int32_t number = 0;  ///< of the operator in the kind of the layer
+  std::int32_t layer = 0;   ///< index of the layer in the model
+  std::int32_t number = 0;  ///< index of the operator in the kind of the layer
   OperatorPass pass = OperatorPass::forward;
-  bool repeated = false;   ///< a forward that belongs to recomputation
-  std::int64_t times = 0;  ///< how often it ran
+  bool repeated = false;   ///< a forward pass that belongs to recomputation
+  std::int64_t times = 0;  ///< number of runs
   std::int64_t total_ns = 0;
   bool operator==(const MeasuredOperator&) const = default;
 };
 
+/// Holds the step of one rank.
 struct MeasuredRank {
   std::int64_t device = 0;
-  std::int64_t start_ns = 0, end_ns = 0;  ///< of the step on this rank
+  std::int64_t start_ns = 0, end_ns = 0;  ///< start and end of the step on this rank
   std::int64_t clock_error_ns = 0;
   std::vector<MeasuredInstruction> instructions;  ///< in the order of the rank's list in the Program
   std::vector<MeasuredOperator> operators;        ///< by layer, number, pass
   bool operator==(const MeasuredRank&) const = default;
 };
 
+/// Holds one measured step of a plan.
 struct MeasuredStep {
-  std::string plan;                 ///< content hash
-  std::int64_t step = 0;            ///< which one is shown, from 0
-  std::int64_t steps = 1;           ///< of which it is the one of median length
-  std::vector<MeasuredRank> ranks;  ///< world rank by world rank
+  std::string plan;                 ///< content hash of the plan
+  std::int64_t step = 0;            ///< number of the step that is shown, from 0
+  std::int64_t steps = 1;           ///< number of measured steps, of which this one has the median length
+  std::vector<MeasuredRank> ranks;  ///< by world rank
   [[nodiscard]] std::int64_t iteration_ns() const { return ranks.empty() ? 0 : ranks.front().end_ns - ranks.front().start_ns; }
   bool operator==(const MeasuredStep&) const = default;
 };
 
+/// Returns JSON of schema espalier.measured-step/1.
 std::string to_json(const MeasuredStep& step);
-/// bad_input, with the place in the text `name`: what is no such file, or contradicts itself (an end before its start,
-/// computations of a rank that overlap, parts longer than the whole).
+/// Reads such a text; `name` is its name in messages. Fails with bad_input, naming the place, for a text that is no
+/// such file or contradicts itself. Contradictions are an end before its start, overlapping computations of a rank,
+/// and parts longer than the whole.
 Result<MeasuredStep> read_measured_step(const std::string& text, const std::string& name);
 
 }  // namespace espalier

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was seen of a running plan, and what to do about it. Nothing is executed: the answer says what would be done,
-// and what it would cost.
+// Observations of a running plan, and what to do about them. Nothing is executed: the answer
+// names the action and its cost.
 //
 //   auto seen = load_observation(text, "obs.json");
 //   auto answer = replan(*job, plan, *seen, {});
@@ -20,54 +20,61 @@
 
 namespace espalier {
 
+/// Holds one observed step.
 struct StepSeen {
   double iteration_s = 0;
-  double tokens = 0;  ///< that the step trained on; 0: those of the plan
+  double tokens = 0;  ///< tokens of the step; 0: those of the plan
 };
+/// Holds the observed times of one rank.
 struct RankSeen {
   std::int64_t rank = 0;                 ///< device of the cluster
-  double forward_s = 0, backward_s = 0;  ///< of a micro-batch
+  double forward_s = 0, backward_s = 0;  ///< per micro-batch
 };
+/// Holds the observed rate of one link.
 struct LinkSeen {
-  std::string link;  ///< "a-b", or "node:3": its way to the network
+  std::string link;  ///< "a-b", or "node:3" for its network connection
   double gbps = 0;
 };
 
-/// espalier.observation/1.
+/// Holds a document of schema espalier.observation/1.
 struct Observation {
   double time_s = 0;
-  std::string plan;  ///< content hash of the plan that runs; empty: not said
+  std::string plan;  ///< content hash of the running plan; empty: not stated
   std::vector<StepSeen> steps;
   std::vector<RankSeen> ranks;
   std::vector<LinkSeen> links;
   std::vector<std::string> lost;  ///< "node:3"
 };
+/// Reads an observation; `where` names the text in messages.
 Result<Observation> load_observation(std::string_view text, const std::string& where);
-/// The text that load_observation() reads.
+/// Returns the text that load_observation() reads.
 std::string to_json(const Observation& seen);
 
-/// What the observation says of the cluster (docs/adapt.md, "What is slow").
+/// Holds the state of the cluster that an observation implies (docs/adapt.md, "What is slow").
 struct Diagnosis {
   Disturbance what;
-  /// A step of the plan's own number of tokens: mean over steps of iteration · (tokens of the plan / tokens of the
-  /// step). None: no steps.
+  /// Holds a step at the plan's own number of tokens: the mean over steps of iteration · (tokens of the plan / tokens
+  /// of the step). None: no steps were observed.
   std::optional<double> step_s;
   double tokens_ratio = 1;  ///< mean tokens of a step over those of the plan
   std::vector<std::string> notes;
 };
-/// A rank is slow by what it takes over the median of the ranks that run the same stage, from `least` on; a link narrow
-/// by what it gives over what the cluster says, from 1/least on. Steps of longer or shorter samples change all ranks of
-/// a stage alike and make none slow.
+/// Compares an observation with the plan and the cluster. A rank is slow if it takes at least `least` × the median of
+/// the ranks that run the same stage. A link is narrow if it gives at most 1/`least` of the rate that the cluster
+/// states. Steps of longer or shorter samples change all ranks of a stage equally and make none slow.
 Result<Diagnosis> diagnose(const Job& job, const Plan& plan, const Observation& seen, double least = 1.05);
 
+/// Holds a diagnosis and the actions against it.
 struct Replan {
   Diagnosis diagnosis;
-  std::optional<WhatIf> ladder;  ///< none: nothing is wrong, the plan stays
+  std::optional<WhatIf> ladder;  ///< none: nothing is wrong, and the plan stays
 };
+/// Returns the diagnosis of an observation and the ladder of actions.
 Result<Replan> replan(const Job& job, const Plan& plan, const Observation& seen, const ChangeOptions& options);
 
-/// espalier.change/1: the recommended action, and the ladder beside it.
+/// Returns JSON of schema espalier.change/1: the recommended action, and the ladder.
 std::string to_json(const Replan& answer, const Plan& plan);
+/// Returns text for a terminal.
 std::string to_text(const Replan& answer);
 
 }  // namespace espalier

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans over a trace: which plan never changed does best, when to change it without knowing what comes, and what one
-// could do who knew.
+// Plans over a trace: which fixed plan does best, when an online policy changes plans without knowing the future, and
+// what a clairvoyant one could achieve.
 //
 //   auto job = load_job_file("examples/…", {});      // a cluster with events or capacity over time
 //   auto answer = plan_over_time(*job, {});
-//   std::cout << to_text(*answer);
+//   std::cout << to_text(*answer);                   // the plans, and when to change them.
 //
-// docs/adapt.md: the model, the policy, and the proof of its factor (src/adapt/policy.h).
+// The model, the policy and the proof of its factor (src/adapt/policy.h) are documented in docs/adapt.md.
 #pragma once
 
 #include <cstdint>
@@ -22,73 +22,77 @@
 
 namespace espalier {
 
+/// Holds the options of plan_over_time().
 struct OverTimeOptions {
   ChangeOptions change;
   std::optional<double> checkpoint_age_s;  ///< none: half of Young's interval for the losses of the trace
-  double length_s = 0;                     ///< of the trace; 0: until the last change, and as long again as the mean
-                                           ///< time between
-                                           ///< changes
-  double hysteresis = 0.02;                ///< a loss of at most this share is noise
-  double detection_steps = 3;              ///< of the running plan, until a change of the cluster is noticed
-  std::size_t most_plans = 6;              ///< that the policy chooses from
+  /// Seconds of the trace. The default 0 ends it at the last change plus the mean time between changes.
+  double length_s = 0;
+  double hysteresis = 0.02;    ///< a loss of up to this share is noise
+  double detection_steps = 3;  ///< steps of the running plan until a change of the cluster is noticed
+  std::size_t most_plans = 6;  ///< most plans that the policy chooses from
 };
 
-/// From `at_s` on plan `plan` runs.
+/// Records that plan `plan` runs from `at_s` on.
 struct TraceDecision {
   double at_s = 0;
   std::size_t plan = 0;
   bool operator==(const TraceDecision&) const = default;
 };
 
-/// One of the plans, the best of at least one state of the cluster.
+/// Describes one of the plans, the best in at least one state of the cluster.
 struct TracePlan {
   Plan plan;
-  std::vector<std::int64_t> nodes_by_group;  ///< how many nodes of each group of the cluster it takes
-  std::int64_t iteration_ns = 0;             ///< undisturbed
-  double runs_s = 0;                         ///< of the trace, how long there are nodes enough for it
-  double static_samples_per_s = 0;           ///< if it never changes, pauses counted
+  std::vector<std::int64_t> nodes_by_group;  ///< number of nodes that it takes of each group of the cluster
+  std::int64_t iteration_ns = 0;             ///< without disturbance
+  double runs_s = 0;                         ///< seconds of the trace with enough nodes for it
+  double static_samples_per_s = 0;           ///< if it never changes, including pauses
   double worst_samples_per_s = 0;            ///< in the worst epoch; 0 where it cannot run
 };
 
-/// A way to go through the trace.
+/// Describes one way to go through the trace.
 struct TraceRun {
   std::string name;          ///< "static", "static, worst case", "online", "clairvoyant"
-  double samples_per_s = 0;  ///< over the whole trace, pauses counted
-  double lost_s = 0;         ///< against the best plan of each moment, changed for nothing: seconds at the best rate
-  double moves_s = 0;        ///< of pauses
+  double samples_per_s = 0;  ///< over the whole trace, including pauses
+  /// Gives the loss against the best plan of each moment with free changes, in seconds at the best rate.
+  double lost_s = 0;
+  double moves_s = 0;  ///< seconds of pauses
   std::int64_t moves = 0;
   std::vector<TraceDecision> decisions;
 };
 
-/// What the policy loses at most, in seconds at the best rate; the proof is in src/adapt/policy.h.
+/// Bounds the loss of the policy, in seconds at the best rate; src/adapt/policy.h has the proof.
 struct PolicyBound {
-  double factor = 1;           ///< F
-  double clairvoyant_s = 0;    ///< what the clairvoyant of the offered plans loses; that of all plans may lose less
-  double cheapest_move_s = 0;  ///< between two of the offered plans; 0 where one is offered
+  double factor = 1;  ///< F
+  /// Gives the loss of the clairvoyant that is limited to the offered plans; one with all plans may lose less.
+  double clairvoyant_s = 0;
+  double cheapest_move_s = 0;  ///< between two of the offered plans; 0 if only one is offered
   double noise_s = 0;          ///< losses too small to move for: `hysteresis` of the time
-  double unnoticed_s = 0;      ///< until changes are noticed: `detection_s` of every epoch
+  double unnoticed_s = 0;      ///< time until changes are noticed: `detection_s` per epoch
   [[nodiscard]] double lost_s() const { return factor * (clairvoyant_s + cheapest_move_s) + noise_s + unnoticed_s; }
 };
 
+/// Holds the plans, the ways through the trace, and the bound on the policy.
 struct OverTime {
   double length_s = 0;
-  std::int64_t epochs = 0, states = 0;  ///< times at which something changed, and different states of the cluster
+  std::int64_t epochs = 0, states = 0;  ///< times at which something changed, and distinct states of the cluster
   std::vector<TracePlan> plans;
-  std::size_t best_static = 0, best_worst = 0;  ///< of `plans`: most samples, most samples in the worst epoch
+  std::size_t best_static = 0, best_worst = 0;  ///< indices into `plans`: most samples, and most in the worst epoch
   std::vector<TraceRun> runs;                   ///< static, static in the worst case, online, clairvoyant
-  double checkpoint_age_s = 0;                  ///< work lost where states are
-  std::size_t offered = 1;  ///< the policy chooses from the first so many plans; 1: from the best that never changes
-                            ///< alone
-  double detection_s = 0;   ///< until the policy notices a change
-  PolicyBound bound;        ///< of what the policy loses
-  double regret = 0;        ///< samples of the clairvoyant that the policy misses, as a share
-  PlannerResult start;      ///< the best static plan on the nodes of the start: the answer
+  double checkpoint_age_s = 0;                  ///< work lost where states are lost
+  /// The policy chooses from this many first plans; 1: only the best fixed plan.
+  std::size_t offered = 1;
+  double detection_s = 0;  ///< time until the policy notices a change
+  PolicyBound bound;       ///< bound on the loss of the policy
+  double regret = 0;       ///< share of the clairvoyant's samples that the policy misses
+  PlannerResult start;     ///< the answer: the best static plan on the nodes of the start
 };
-/// Refuses clusters that do not change.
+/// Plans over the changes of the job's cluster. Rejects clusters that do not change.
 Result<OverTime> plan_over_time(const Job& job, const OverTimeOptions& options);
 
-/// schema espalier.over-time/1.
+/// Returns JSON of schema espalier.over-time/1.
 std::string to_json(const OverTime& answer);
+/// Returns text for a terminal.
 std::string to_text(const OverTime& answer);
 
 }  // namespace espalier

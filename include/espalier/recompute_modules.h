@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which parts of a block run again before its backward pass. The input of a part is kept, the tensors that its
-// operators would keep are dropped; the names are those of Megatron-LM's --recompute-modules where it has one.
+// Selects the parts of a block that run again before its backward pass. The input of a part is kept, and the tensors
+// that its operators would keep are dropped. The names are those of Megatron-LM's --recompute-modules where it has one.
 #pragma once
 
 #include <compare>
@@ -12,23 +12,24 @@
 
 namespace espalier {
 
+/// Lists the parts of a block that can be recomputed.
 enum class RecomputeModule : std::uint8_t {
   core_attn,        ///< attention between its projections
   layernorm,        ///< norms
-  act,              ///< the activation of a dense MLP, and of shared experts
+  act,              ///< activation of a dense MLP, and of shared experts
   mlp,              ///< a dense MLP, with its norm where that is part of its first product
-  moe,              ///< a mixture of experts: router, exchanges, experts, shared ones too
-  moe_act,          ///< the activation of routed experts
-  mla_up_proj,      ///< the products that make queries, keys and values of a latent, and the norms of the latents
-  shared_experts,   ///< an expert that every token passes
+  moe,              ///< a mixture of experts: router, exchanges, experts and shared experts
+  moe_act,          ///< activation of routed experts
+  mla_up_proj,      ///< products that make queries, keys and values from a latent, and norms of the latents
+  shared_experts,   ///< experts that every token passes through
   every_second_mm,  ///< every second dense product
-  grouped_mm,       ///< products of routed experts and their activation; tokens that were exchanged are kept
+  grouped_mm,       ///< products of routed experts and their activation; exchanged tokens are kept
 };
 inline constexpr int kRecomputeModules = 10;
 
 std::string_view to_string(RecomputeModule v);
 
-/// A set of them.
+/// Holds a set of modules.
 class RecomputeModules {
  public:
   constexpr RecomputeModules() = default;
@@ -48,7 +49,7 @@ class RecomputeModules {
     out.bits_ = bits_ & other.bits_;
     return out;
   }
-  /// The modules that `other` lacks.
+  /// Returns the modules that `other` lacks.
   [[nodiscard]] constexpr RecomputeModules without(RecomputeModules other) const {
     RecomputeModules out;
     out.bits_ = static_cast<std::uint16_t>(bits_ & ~other.bits_);
@@ -66,17 +67,17 @@ class RecomputeModules {
   std::uint16_t bits_ = 0;
 };
 
-/// torchtitan's per-operator policy: outputs of attention, of exchanges and of every other product are saved, those of
-/// grouped products are not.
+/// torchtitan's per-operator policy saves the outputs of attention, of exchanges and of every other product, but
+/// not those of grouped products.
 inline constexpr RecomputeModules kPerOperator{RecomputeModule::layernorm, RecomputeModule::act, RecomputeModule::every_second_mm,
                                                RecomputeModule::grouped_mm};
 
-/// "layernorm,moe_act"; "op" is the per-operator policy.
+/// Returns the names: "layernorm,moe_act"; "op" is the per-operator policy.
 std::string to_string(RecomputeModules v);
-/// "layernorm, moe_act", for a sentence.
+/// Returns the names for a sentence: "layernorm, moe_act".
 std::string listed(RecomputeModules v);
 std::optional<RecomputeModule> parse_recompute_module(std::string_view name);
-/// Names apart by commas or spaces, each once or more, or "op". Nothing: one of them is no name, or there is none.
+/// Parses names separated by commas or spaces, each once or more, or "op". Returns nothing for an unknown name or none.
 std::optional<RecomputeModules> parse_recompute_modules(std::string_view names);
 
 }  // namespace espalier

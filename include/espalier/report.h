@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as one HTML file that opens anywhere and loads nothing: figures, timeline, memory, what was searched, layers,
-// cluster, what-if, and where each number comes from.
+// Writes a plan as one HTML file that opens anywhere and loads nothing: figures, timeline, memory, search, layers,
+// cluster, what-if, and the source of each number.
 //
 //   auto data = report_data(*job, *result, nullptr, {});     // schema espalier.report/1
 //   write_file("report.html", report_page(*data, result->brief(100)));
 //
-// Everything is computed here; the page only formats, draws and filters. The result stands in the data as result.json
-// has it, and each figure names its place there. Equal inputs give equal bytes. docs/report.md describes the page.
+// Everything is computed here; the page only formats, draws and filters. The data contains the result as in
+// result.json, and each figure names its place there. Equal inputs give equal bytes. docs/report.md describes the page.
 #pragma once
 
 #include <cstddef>
@@ -22,22 +22,23 @@
 
 namespace espalier {
 
+/// Holds the options of report_data().
 struct ReportOptions {
-  /// Of the data. Above it the timeline shows fewer of the first micro-batches, and says so.
+  /// Limits the bytes of the data. Above the limit, the timeline shows fewer of the first micro-batches, with a note.
   std::size_t most_bytes = 850'000;
-  /// A sweep that the result is a point of, shown as a table with bars; null: none. Lives as long as the call.
+  /// Points to a sweep that contains the result, shown as a table with bars; null: none. It must outlive the call.
   const Sweep* sweep = nullptr;
-  std::size_t sweep_point = 0;  ///< which of its points the result is
+  std::size_t sweep_point = 0;  ///< index of the result among its points
 };
 
-/// The data of the page. `job` must be the plan's own (job_of_plan), under the network of the result's prediction. What
-/// was searched is PlannerResult::searched. `measured`, if given, is laid over the timeline: bad_input where it is of
-/// another plan. The plan is simulated again for its timeline, for the traffic on each link (up to kMostFlowDevices
-/// devices) and for each what-if.
+/// Returns the data of the page. `job` must be the plan's own (job_of_plan), under the network of the result's
+/// prediction. PlannerResult::searched supplies the searched plans. `measured`, if given, is overlaid on the
+/// timeline; it is bad_input if it belongs to another plan. The plan is simulated again for its timeline, for the
+/// traffic on each link (up to kMostFlowDevices devices) and for each what-if.
 Result<std::string> report_data(const Job& job, const PlannerResult& result, const MeasuredStep* measured,
                                 const ReportOptions& options);
 
-/// The page with the data in it. `text` is what who runs no scripts reads.
+/// Returns the page with the data in it. Browsers that run no scripts show `text`.
 std::string report_page(std::string_view data, std::string_view text);
 
 }  // namespace espalier

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How failure is spoken of. What a user can cause (a bad file, an impossible cluster) is an Error value: where it is,
-// what was found, what was expected, a hint. Faults that only a bug can cause are ESPALIER_CHECK
-// (src/base/invariant.h), always on.
+// Represents failures. A failure that a user can cause (a bad file, an impossible cluster) is an Error value: its
+// place, what was found, what was expected, a hint. Faults that only a bug can cause are caught by ESPALIER_CHECK
+// (src/base/invariant.h), which is always on.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace espalier {
 
-/// The class of an error decides the exit code of the command line (docs/file-formats.md).
+/// Classifies errors; the class decides the exit code of the command line (docs/file-formats.md).
 enum class ErrorKind {
   internal,      ///< exit 1: a bug
   usage,         ///< exit 2: bad flag or combination of flags
@@ -22,7 +22,8 @@ enum class ErrorKind {
   limit,         ///< exit 6: a search limit was reached
 };
 
-/// Every field is a plain sentence fragment without final dot. `where` is "file:line:column" or "file: $.json.path".
+/// Describes a failure. Every field is a plain sentence fragment without a final dot. `where` is
+/// "file:line:column" or "file: $.json.path".
 struct Error {
   ErrorKind kind = ErrorKind::bad_input;
   std::string where;
@@ -30,11 +31,11 @@ struct Error {
   std::string expected;
   std::string hint;
 
-  /// "where: found …; expected …; hint: …" with empty parts left out.
+  /// Returns "where: found …; expected …; hint: …" without the empty parts.
   [[nodiscard]] std::string message() const;
 };
 
-/// A value or an Error. Like std::expected (C++23).
+/// Holds a value or an Error, like std::expected (C++23).
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -56,7 +57,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// Success, or an Error.
+/// Holds an Error, or nothing on success.
 using Status = std::optional<Error>;
 
 }  // namespace espalier

@@ -2,18 +2,17 @@
 // The result of simulating one iteration of a plan.
 //
 // The simulated iteration time is the number that Espalier predicts, optimises and prints: `plan`, `estimate` and
-// `simulate` give the same nanosecond for one configuration. Breakdown: the timeline of the rank that finishes last
-// (lowest id on a tie), interval by interval on its compute stream:
+// `simulate` return the same nanosecond for one configuration. A Breakdown divides the timeline of the rank that
+// finishes last (lowest id on a tie), interval by interval on its compute stream:
 //   compute                 kernels
 //   exposed_communication   collectives inside chunks that are not hidden, slow-down of compute by communication, and
-//                           idle time
-//                           of the compute stream while a collective of the rank runs
+//                           idle time of the compute stream while a collective of the rank runs
 //   bubble                  idle time for any other reason (waiting for a neighbour's micro-batch)
 //   optimizer               the end of the step: the update, and the host's work between two steps (step_host)
 //   other                   kernel-launch gaps and per-micro-batch overhead
-// The five sum to the iteration exactly, as integers. Communication that the end of the step waits for (the exposed
-// share of overlapped reductions, reductions inside tensor groups) counts as exposed communication, launches of the
-// update as other.
+// The five add up to the iteration exactly, as integers. Communication that the end of the step waits for counts as
+// exposed communication: the exposed share of overlapped reductions, and reductions inside tensor groups. Launches
+// of the update count as other.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +20,11 @@
 
 namespace espalier {
 
+/// Divides the time of an iteration into parts that sum to it.
 struct Breakdown {
   std::int64_t compute_ns = 0, exposed_communication_ns = 0, bubble_ns = 0, optimizer_ns = 0, other_ns = 0;
-  /// Of optimizer_ns, what is not the update: host work once a step, during which the device idles (data loading,
-  /// logging, synchronisation; FrameworkCoefficients::step_s). Not a sixth part of the sum.
+  /// Holds the part of optimizer_ns that is not the update: host work once per step, during which the device idles
+  /// (data loading, logging, synchronisation; FrameworkCoefficients::step_s). It is not a sixth part of the sum.
   std::int64_t step_host_ns = 0;
   [[nodiscard]] std::int64_t total_ns() const {
     return compute_ns + exposed_communication_ns + bubble_ns + optimizer_ns + other_ns;
@@ -32,6 +32,7 @@ struct Breakdown {
   bool operator==(const Breakdown&) const = default;
 };
 
+/// Holds the memory peak of a rank.
 struct MemoryPeak {
   std::int64_t bytes = 0;         ///< total, allocator reserve included
   std::int64_t activations = 0;   ///< saved + transient at that moment
@@ -41,21 +42,22 @@ struct MemoryPeak {
   bool operator==(const MemoryPeak&) const = default;
 };
 
-/// One rank's iteration.
+/// Holds one rank's iteration.
 struct RankOutcome {
   std::int64_t end_ns = 0;
-  Breakdown breakdown;  ///< of [0, iteration): idle after the end counts as bubble
+  Breakdown breakdown;  ///< covers [0, iteration): idle time after the end counts as bubble
   std::int64_t hidden_communication_ns = 0;
   MemoryPeak memory;
   bool operator==(const RankOutcome&) const = default;
 };
 
-/// When an instruction ran. Filled only when asked for.
+/// Records when an instruction ran, if requested.
 struct Span {
   std::int64_t start_ns = 0, end_ns = 0;
   bool operator==(const Span&) const = default;
 };
 
+/// Holds one simulated iteration.
 struct Simulation {
   std::int64_t iteration_ns = 0;
   std::int32_t last_rank = 0;

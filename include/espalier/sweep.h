@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of one job over values of some of its settings: every combination, as a table, as JSON and as CSV.
+// Plans one job over values of some of its settings: every combination, as a table, as JSON and as CSV.
 //
 //   espalier::Sweep sweep{{{"cluster.nodes", {"1", "2"}}, {"engine", {"megatron-core", "torchtitan"}}}, {}};
-//   for (const auto& values : combinations(sweep.axes)) sweep.points.push_back({values, plan_of_these(values)});
+//   for (const auto& values : combinations(sweep.axes))     // the last axis changes fastest
+//     sweep.points.push_back({values, plan_of_these(values)});
 //   std::cout << to_text(sweep, 100);
 #pragma once
 
@@ -14,29 +15,32 @@
 
 namespace espalier {
 
+/// Describes one setting that a sweep varies.
 struct SweepAxis {
-  std::string path;                 ///< of the job: "cluster.nodes"
-  std::vector<std::string> values;  ///< as they were given
+  std::string path;                 ///< setting of the job: "cluster.nodes"
+  std::vector<std::string> values;  ///< as given
 };
 
+/// Holds one combination of values and its plan.
 struct SweepPoint {
   std::vector<std::string> values;  ///< one for each axis
-  Result<PlannerResult> result;     ///< or why there is no plan: a finding of the sweep
+  Result<PlannerResult> result;     ///< or why there is no plan, which is a finding of the sweep
 };
 
+/// Holds the axes of a sweep and all its points.
 struct Sweep {
   std::vector<SweepAxis> axes;
   std::vector<SweepPoint> points;
 };
 
-/// Every combination of the axes' values, the last axis changing fastest.
+/// Returns every combination of the axes' values; the last axis changes fastest.
 std::vector<std::vector<std::string>> combinations(const std::vector<SweepAxis>& axes);
 
-/// For people, no line longer than `width` columns; 0: as wide as it is.
+/// Returns text for a terminal, wrapped at `width` columns; 0 does not wrap.
 std::string to_text(const Sweep& sweep, std::size_t width = 0);
-/// schema espalier.sweep/1.
+/// Returns JSON of schema espalier.sweep/1.
 std::string to_json(const Sweep& sweep, PlanSchema schema = PlanSchema::two);
-/// One row a point, a first row with the names of the columns (docs/file-formats.md).
+/// Returns one row per point, after a row with the names of the columns (docs/file-formats.md).
 std::string to_csv(const Sweep& sweep);
 
 }  // namespace espalier

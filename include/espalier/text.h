@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text for people, laid out for the width of a terminal. Functions that return text for people take a width themselves;
-// where the width is known later, ask them for 0 and lay the text out when it is.
+// Lays out text for the width of a terminal. Functions that return text for people take a width themselves. If the
+// width is not known yet, pass 0 and lay out the text later.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace espalier {
 
-/// The text with no line longer than `width` columns; 0: as wide as it is. Sentences break at spaces, later lines begin
-/// below the first word behind the line's label. A table that is too wide breaks the cells of its left-aligned columns;
-/// where that is not enough it puts them on lines of their own below the row; a table of figures alone is cut into
-/// several, each with the first column. A word that is longer than the width (a path, an address) stays whole outside
-/// tables; a bar that has no room is left out.
+/// Returns the text with no line longer than `width` columns; 0 does not wrap. Sentences break at spaces, and later
+/// lines begin below the first word after the line's label. A table that is too wide breaks the cells of its
+/// left-aligned columns; if that is not enough, it puts them on separate lines below the row. A table of figures
+/// alone is cut into several, each with the first column. A word that is longer than the width (a path, an address)
+/// stays whole outside tables; a bar that has no room is left out.
 std::string lay_out(std::string_view text, std::size_t width);
 
 }  // namespace espalier

@@ -16,7 +16,7 @@
 
 namespace espalier {
 
-/// A number of type Rep with a unit. `count()` is the bare number, in the unit's base (bytes, seconds, …).
+/// Holds a number of type Rep with a unit. `count()` is the bare number in the unit's base (bytes, seconds, …).
 template <class Tag, class Rep>
 class Quantity {
  public:
@@ -58,7 +58,7 @@ using FlopsPerSecond = Quantity<struct FlopsPerSecondTag, double>;
 constexpr Seconds operator/(Bytes b, BytesPerSecond r) { return Seconds(static_cast<double>(b.count()) / r.count()); }
 constexpr Seconds operator/(Flops f, FlopsPerSecond r) { return Seconds(f.count() / r.count()); }
 
-/// Nearest integer nanosecond (ties away from zero).
+/// Rounds to the nearest integer nanosecond (ties away from zero).
 inline Nanoseconds round_ns(Seconds s) { return Nanoseconds(std::llround(s.count() * 1e9)); }
 constexpr Seconds to_seconds(Nanoseconds t) { return Seconds(static_cast<double>(t.count()) * 1e-9); }
 

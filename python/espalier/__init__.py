@@ -8,8 +8,8 @@
     result.timeline().duration                # NumPy arrays
     result.report().save("report.html")
 
-Functions are those of the C++ library (include/espalier) and of the command line, whose results they give byte for byte. Errors are exceptions of
-espalier.errors with where, found, expected and hint. docs/python.md is the guide.
+The functions are those of the C++ library (include/espalier) and of the command line, with the same results byte for
+byte. Errors are exceptions of espalier.errors with where, found, expected and hint. The guide is docs/python.md.
 """
 from espalier import errors, tables, types
 from espalier._native import version as _version

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the typed documents have in common: a JSON object whose keys are attributes."""
+"""Implements what typed documents share: a JSON object whose keys are attributes."""
 from __future__ import annotations
 
 import copy
@@ -16,14 +16,15 @@ def _built(kind: type[Document], value: Any) -> Any:
 
 
 class Document:
-    """A JSON object of ours. Attributes are named as its keys; a key that is absent is None. Later versions may add keys: `document["key"]` reads any."""
+    """Wraps a JSON object whose keys are attributes; an absent key is None. Later versions may add keys:
+    `document["key"]` reads any key."""
 
     _nested: ClassVar[dict[str, type[Document]]] = {}
     _source: dict[str, Any]
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]):
-        """The typed form of what a JSON reader gives."""
+        """Builds the typed form of parsed JSON."""
         known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
         values = {key: _built(cls._nested[key], value) if key in cls._nested else value for key, value in data.items() if key in known}
         document = cls(**values)
@@ -31,7 +32,7 @@ class Document:
         return document
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object, as plain Python values."""
+        """Returns the JSON object as plain Python values."""
         return copy.deepcopy(self._source)
 
     def __getitem__(self, key: str) -> Any:

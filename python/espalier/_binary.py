@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: the binary that lies in the package."""
+"""Runs the command line, whose binary is in the package."""
 from __future__ import annotations
 
 import os
@@ -8,11 +8,11 @@ import sys
 
 
 def path() -> pathlib.Path:
-    """Where the binary is."""
+    """Returns the path of the binary."""
     return pathlib.Path(__file__).parent / "bin" / "espalier"
 
 
 def main() -> None:
-    """Becomes the binary: the same process, its exit code, its signals."""
+    """Replaces this process by the binary, which keeps its exit code and signals."""
     binary = str(path())
     os.execv(binary, [binary, *sys.argv[1:]])

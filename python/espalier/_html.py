@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How results show themselves in a notebook."""
+"""Renders results in a notebook."""
 from __future__ import annotations
 
 import html

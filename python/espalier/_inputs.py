@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What functions accept for a job, a plan or a text, and docstrings from the headers."""
+"""Converts the inputs that functions accept as a job, a plan or a text, and takes docstrings from the headers."""
 from __future__ import annotations
 
 import json
@@ -14,7 +14,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def documented(native: Any) -> Callable[[Function], Function]:
-    """Puts what the C++ header says of a function in front of its docstring."""
+    """Puts the comment of the C++ header in front of the function's docstring."""
     lines = (native.__doc__ or "").split("\n\n", 1)
     said = lines[1].strip() if len(lines) > 1 else ""  # the first paragraph is the signature
 
@@ -27,17 +27,17 @@ def documented(native: Any) -> Callable[[Function], Function]:
 
 
 def overrides(changes: Mapping[str, Any] | None) -> list[str]:
-    """{"training.global_batch": 128} as the command line's --set says it."""
+    """Formats {"training.global_batch": 128} like the command line's --set."""
     return [f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in (changes or {}).items()]
 
 
 def is_document(source: str) -> bool:
-    """Whether a text is a document and no path: it has several lines or begins as JSON does."""
+    """Returns True for a document and False for a path: a document has several lines or begins like JSON."""
     return "\n" in source or source.lstrip().startswith("{")
 
 
 def text_of(source: Any, name: str) -> tuple[str, str]:
-    """The text of a path, a text or a JSON value, and what messages call it."""
+    """Returns the text of a path, a text or a JSON value, and its name in messages."""
     if isinstance(source, str) and is_document(source):
         return source, name
     if isinstance(source, (str, os.PathLike)):

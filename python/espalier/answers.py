@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of plans and results: explanation, check, comparison, what was understood of an input."""
+"""Answers about plans and results: explanation, check, comparison, and how an input was interpreted."""
 from __future__ import annotations
 
 import json
@@ -12,7 +12,7 @@ from espalier.planning import PlanLike, Result, load_plan, options_of, read_plan
 
 
 class Answer:
-    """A document and the same for people: `.json`, `.text`, and the keys of the document by answer["key"]."""
+    """Holds a document as `.json` and as readable `.text`; answer["key"] returns a key of the document."""
 
     def __init__(self, texts: _native.Texts) -> None:
         self.json, self.text = texts.json, texts.text
@@ -35,7 +35,7 @@ class Answer:
 
 
 class Check(Answer):
-    """What a check found. True where everything holds."""
+    """Holds the findings of a check. It is true if everything holds."""
 
     def __init__(self, checked: _native.Checked) -> None:
         super().__init__(checked.texts)
@@ -47,7 +47,7 @@ class Check(Answer):
 
 @documented(_native.explain)
 def explain(plan: PlanLike, *, threads: int = 0, width: int = 100) -> Answer:
-    """Of a plan that says nothing of a search the whole space of its engine is searched first."""
+    """A plan without the outcome of a search causes a search of the whole space of its engine first."""
     loaded, answer, _ = read_plan(plan)
     if answer is None or not answer.searched:
         answer = _native.with_search(answer or simulate(loaded)._answer, options_of(threads=threads))
@@ -56,8 +56,9 @@ def explain(plan: PlanLike, *, threads: int = 0, width: int = 100) -> Answer:
 
 @documented(_native.check_plan)
 def check(plan: PlanLike, *, engine: str = "", search: bool = False, threads: int = 0, width: int = 100) -> Check:
-    """Of a Result or a result.json every figure is compared, too; `search` searches again and compares all of it. `engine`: whose rules are checked
-    in the place of the plan's own. Answers of what_if() and replan() are checked as documents: check(answer.json).
+    """For a Result or a result.json, every figure is compared as well; `search` searches again and compares all of
+    it. `engine` names the engine whose rules are checked instead of the plan's own. Answers of what_if() and replan()
+    are checked as documents: check(answer.json).
     """
     if isinstance(plan, (str, os.PathLike)):
         text, where = text_of(plan, "answer")
@@ -73,7 +74,8 @@ def check(plan: PlanLike, *, engine: str = "", search: bool = False, threads: in
 
 @documented(_native.compare)
 def compare(*plans: PlanLike, names: list[str] | None = None, width: int = 100) -> Answer:
-    """Plans side by side, each simulated now, so that all figures come from one version. `names`: what the table calls them."""
+    """Compares plans side by side. Each is simulated now, so that all figures come from one version. `names` are
+    their names in the table."""
     rows = []
     for number, plan in enumerate(plans):
         name = names[number] if names else os.fspath(plan) if isinstance(plan, (str, os.PathLike)) and not is_document(os.fspath(plan)) else f"plan {number + 1}"
@@ -82,27 +84,31 @@ def compare(*plans: PlanLike, names: list[str] | None = None, width: int = 100) 
 
 
 def inspect_model(model: PathLike | Mapping[str, Any], *, width: int = 100) -> Answer:
-    """What was understood of a Hugging Face config.json, every default marked: a path, its folder, its text, or a dict."""
+    """Shows how a Hugging Face config.json is interpreted, with every default marked. `model` is a path, its folder,
+    its text, or a dict."""
     if isinstance(model, (str, os.PathLike)) and not is_document(os.fspath(model)):
         return Answer(_native.inspect_model_file(os.fspath(model), width))
     return Answer(_native.inspect_model_text(*text_of(model, "model"), width))
 
 
 def inspect_cluster(cluster: PathLike | Mapping[str, Any], *, width: int = 100) -> Answer:
-    """What was understood of a cluster file, every default marked: a path, its text, or a dict."""
+    """Shows how a cluster file is interpreted, with every default marked. `cluster` is a path, its text,
+    or a dict."""
     if isinstance(cluster, (str, os.PathLike)) and not is_document(os.fspath(cluster)):
         return Answer(_native.inspect_cluster_file(os.fspath(cluster), width))
     return Answer(_native.inspect_cluster_text(*text_of(cluster, "cluster"), width))
 
 
 def inspect_run(path: PathLike, *, id: str = "", width: int = 100) -> Answer:
-    """A measured run: the job and configuration that it is predicted with. `id`: which record; default: the first."""
+    """Shows the job and configuration that a measured run is predicted with. `id` selects the record;
+    default: the first."""
     return Answer(_native.inspect_run(os.fspath(path), id, width))
 
 
 @documented(_native.compare_log)
 def compare_log(plan: PlanLike, log: PathLike, *, warm_up: int = -1, width: int = 100) -> Answer:
-    """`log`: a path, or the text of it. `warm_up`: lines to leave out at the beginning; default: a fifth."""
+    """`log` is a path or the text of the log. `warm_up` is the number of lines to skip at the beginning;
+    default: a fifth."""
     loaded = load_plan(plan)
     text, name = text_of(log, "log")
     return Answer(_native.compare_log(loaded._handle.job(), loaded._handle, name, text, warm_up, width))
@@ -110,7 +116,7 @@ def compare_log(plan: PlanLike, log: PathLike, *, warm_up: int = -1, width: int 
 
 @documented(_native.compare_step)
 def compare_step(plan: PlanLike, step: PathLike, *, width: int = 100) -> Answer:
-    """`step`: what `espalier run --timeline` wrote."""
+    """`step` is the output of `espalier run --timeline`."""
     loaded = load_plan(plan)
     text, name = text_of(step, "step")
     return Answer(_native.compare_step(loaded._handle.job(), loaded._handle, name, text, width))
@@ -118,12 +124,13 @@ def compare_step(plan: PlanLike, step: PathLike, *, width: int = 100) -> Answer:
 
 @documented(_native.validate)
 def validate(runs: PathLike, *, calibration: PathLike = "", worst: int = 0, threads: int = 0, width: int = 100) -> Answer:
-    """`runs`: a file of measured runs, one JSON object a line. `worst`: how many of the largest errors the text lists."""
+    """`runs` is a file of measured runs, one JSON object a line. `worst` is the number of largest errors that
+    the text lists."""
     return Answer(_native.validate(os.fspath(runs), os.fspath(calibration), threads, worst, width))
 
 
 class Calibration(Answer):
-    """What was fitted; `yaml` is the calibration file, which jobs name."""
+    """Holds fitted coefficients; `yaml` is the calibration file that jobs name."""
 
     def __init__(self, texts: _native.Texts, yaml: str) -> None:
         super().__init__(texts)
@@ -133,7 +140,8 @@ class Calibration(Answer):
 @documented(_native.calibrate)
 def calibrate(device: str, runs: list[PathLike] | PathLike, *, engine: str = "", nccl_tests: list[PathLike] | None = None, threads: int = 2,
               width: int = 100) -> Calibration:
-    """`device`: a name of the catalogue, or the beginning of one only. `runs`: files of measured runs. `nccl_tests`: outputs of nccl-tests."""
+    """`device` is a name of the catalogue, or an unambiguous prefix of one. `runs` are files of measured runs,
+    `nccl_tests` outputs of nccl-tests."""
     files = [runs] if isinstance(runs, (str, os.PathLike)) else runs
     named = [[(name, text) for text, name in (text_of(path, "runs") for path in paths)] for paths in (files, nccl_tests or [])]
     return Calibration(*_native.calibrate(device, engine, *named, threads, width))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans under change: what to do with a running plan when nodes leave or join, devices slow down or links narrow. Nothing is executed."""
+"""Plans under change: recommends an action for a running plan when nodes leave or join, devices slow down or links
+narrow. Executes nothing."""
 from __future__ import annotations
 
 import json
@@ -11,7 +12,7 @@ from espalier.planning import PlanLike, read_plan
 
 
 class _Answer:
-    """The document's JSON and the same for people."""
+    """Holds a document as JSON and as readable text."""
 
     _texts: _native.Texts
 
@@ -34,15 +35,15 @@ class _Answer:
 
 
 class WhatIf(_Answer, types.WhatIf):
-    """Every action on a running plan after its cluster changed, what each costs, and the recommended one."""
+    """Lists every action on a running plan after its cluster changed, the cost of each, and the recommended one."""
 
 
 class Survival(_Answer, types.Survival):
-    """A plan for every loss of up to so many nodes."""
+    """Holds a plan for every loss of nodes up to a given number."""
 
 
 class Change(_Answer, types.Change):
-    """The recommended action, and the ladder beside it."""
+    """Holds the recommended action and the whole ladder."""
 
 
 def _options(threads: int, horizon_s: float | None, restart_s: float, warm_up_s: float, checkpoint_age_s: float, storage_per_device: float) -> _native.ChangeOptions:
@@ -59,8 +60,11 @@ def _options(threads: int, horizon_s: float | None, restart_s: float, warm_up_s:
 def what_if(plan: PlanLike, *, lost: Iterable[str] = (), slow: Mapping[str, float] | None = None, links: Mapping[str, float] | None = None,
             added: Mapping[str, int] | None = None, horizon_s: float | None = None, restart_s: float = 30, warm_up_s: float = 0,
             checkpoint_age_s: float = 900, storage_per_device: float = 122e6, threads: int = 0, width: int = 100) -> WhatIf:
-    """lost: nodes ("node:3"). slow: devices or nodes and how many times as long they take ({"rank:17": 1.2}). links: what share of its bandwidth a
-    link still has ({"a-b": 0.5}). added: nodes more in a group. horizon_s: how long it lasts (math.inf: for good).
+    """- `lost`: nodes ("node:3").
+    - `slow`: devices or nodes with the factor on their time ({"rank:17": 1.2}).
+    - `links`: the remaining share of a link's bandwidth ({"a-b": 0.5}).
+    - `added`: number of nodes that join each group.
+    - `horizon_s`: how long the change lasts (math.inf: forever).
     """
     loaded, answer, _ = read_plan(plan)
     options = _options(threads, horizon_s, restart_s, warm_up_s, checkpoint_age_s, storage_per_device)
@@ -71,7 +75,7 @@ def what_if(plan: PlanLike, *, lost: Iterable[str] = (), slow: Mapping[str, floa
 @documented(_native.survive)
 def survive(plan: PlanLike, most: int, *, horizon_s: float | None = None, restart_s: float = 30, warm_up_s: float = 0, checkpoint_age_s: float = 900,
             storage_per_device: float = 122e6, threads: int = 0, width: int = 100) -> Survival:
-    """`most`: nodes lost at once."""
+    """`most` is the largest number of nodes lost at once."""
     loaded, answer, _ = read_plan(plan)
     options = _options(threads, horizon_s, restart_s, warm_up_s, checkpoint_age_s, storage_per_device)
     return Survival.of_texts(_native.survive(_native.running_job(loaded._handle, answer), loaded._handle, most, options, width))
@@ -80,7 +84,7 @@ def survive(plan: PlanLike, most: int, *, horizon_s: float | None = None, restar
 @documented(_native.replan)
 def replan(plan: PlanLike, observation: PathLike | Mapping[str, Any], *, horizon_s: float | None = None, restart_s: float = 30, warm_up_s: float = 0,
            checkpoint_age_s: float = 900, storage_per_device: float = 122e6, threads: int = 0, width: int = 100) -> Change:
-    """`observation`: what was seen of the run, espalier.observation/1: a path, its text, or a dict."""
+    """`observation` describes the run as observed, espalier.observation/1: a path, its text, or a dict."""
     loaded, answer, _ = read_plan(plan)
     text, where = text_of(observation, "observation")
     options = _options(threads, horizon_s, restart_s, warm_up_s, checkpoint_age_s, storage_per_device)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong, as exceptions: where, what was found, what was expected, a hint. Every kind has the exit code of the command line."""
+"""Errors as exceptions: where, what was found, what was expected, a hint. Every kind has the exit code of
+the command line."""
 from __future__ import annotations
 
 from typing import ClassVar, TypeVar
@@ -8,7 +9,7 @@ Answer = TypeVar("Answer")
 
 
 class Error(Exception):
-    """An error that names its place. `where` is "file:line:column" or "file: $.json.path"; empty parts are not known."""
+    """An error with its place. `where` is "file:line:column" or "file: $.json.path"; unknown parts are empty."""
 
     kind: ClassVar[str] = "internal"
     exit_code: ClassVar[int] = 1
@@ -46,19 +47,20 @@ class InfeasibleError(Error):
 
 
 class CheckError(Error):
-    """Something was verified and does not hold, as an engine's rules for a plan that shall be exported."""
+    """A check failed, for example because a plan to export breaks a rule of its engine."""
 
     kind, exit_code = "check_failed", 5
 
 
 class LimitError(Error):
-    """A limit of the search was reached before there was any plan."""
+    """The search reached a limit before it found any plan."""
 
     kind, exit_code = "limit", 6
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a search. `best` is the best answer so far, not proven optimal; None where there was none yet."""
+    """Ctrl-C interrupted a search. `best` is the best answer so far, not proven optimal; None if there
+    was none yet."""
 
     exit_code: ClassVar[int] = 130
 

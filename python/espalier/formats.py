@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Engines with their rules, and the formats that plans are written to and read from."""
+"""Lists engines with their rules, and the formats that plans are written to and read from."""
 from __future__ import annotations
 
 from typing import Any, Mapping
@@ -13,30 +13,31 @@ EngineDescription = _native.EngineDescription
 
 @documented(_native.engines)
 def engines() -> list[_native.EngineDescription]:
-    """Each has a name, a note, its rules and whether its rules are known."""
+    """Returns the engines. Each has a name, a note, its rules, and whether its rules are known."""
     return _native.engines()
 
 
 @documented(_native.engines_that_run)
 def engines_that_run(plan: PlanLike) -> list[str]:
-    """Their names."""
+    """Returns the names of the engines that can run the plan."""
     loaded = load_plan(plan)
     return _native.engines_that_run(loaded._handle.job(), loaded._handle)
 
 
 def exporters() -> dict[str, str]:
-    """What plans can be written as: name and what it is."""
+    """Returns the formats that plans can be written to, by name, with a description."""
     return dict(_native.exporters())
 
 
 def importers() -> dict[str, str]:
-    """What plans can be read from: name and what it is."""
+    """Returns the formats that plans can be read from, by name, with a description."""
     return dict(_native.importers())
 
 
 @documented(_native.export_plan)
 def export(plan: PlanLike, format: str) -> str:
-    """The text of the file: export(result, "megatron-core"). CheckError names the rules of the engine that the plan breaks."""
+    """Returns the text of the file: export(result, "megatron-core"). CheckError names the engine's rules that
+    the plan breaks."""
     loaded = load_plan(plan)
     return _native.export_plan(format, loaded._handle.job(), loaded._handle)
 
@@ -44,7 +45,8 @@ def export(plan: PlanLike, format: str) -> str:
 @documented(_native.import_plan)
 def import_plan(format: str, files: Mapping[str, PathLike | Mapping[str, Any]], *, job: JobLike | None = None, set: Mapping[str, Any] | None = None,
                 options: Mapping[str, str] | None = None) -> Plan:
-    """`files`: by what each is for, as the flags of `espalier import` name them: import_plan("galvatron", {"strategy": "galvatron_config.json"}, job="job.yaml")."""
+    """`files` are keyed like the flags of `espalier import`: import_plan("galvatron", {"strategy":
+    "galvatron_config.json"}, job="job.yaml")."""
     named = {role: (name, text) for role, (text, name) in ((role, text_of(file, role)) for role, file in files.items())}
     handle = load_job(job, set)._handle if job is not None else None
     plan, _ = _native.import_plan(format, handle, named, dict(options or {}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs, plans and results: what is planned, and the functions that plan."""
+"""Jobs, plans and results, and the functions that plan."""
 from __future__ import annotations
 
 import json
@@ -18,7 +18,8 @@ PlanLike = Union["Plan", "Result", PathLike, Mapping[str, Any]]
 
 
 class Job:
-    """What is to be trained, on which devices, with which engine, and where the search may look. It does not change once it is loaded."""
+    """Describes what to train, on which devices, with which engine, and where the search may look. A loaded job
+    does not change."""
 
     def __init__(self, handle: _native.Job) -> None:
         self._handle = handle
@@ -35,8 +36,9 @@ class Job:
 
 @documented(_native.load_job_file)
 def load_job(job: JobLike, set: Mapping[str, Any] | None = None) -> Job:
-    """`job` is a path, the text of a job file (YAML or JSON), or the same as a dict. `set` overrides values, as --set of the command line:
-    {"training.global_batch": 128}. Paths inside a job that is no file are relative to the working directory.
+    """`job` is a path, the text of a job file (YAML or JSON), or the same as a dict. `set` overrides values like
+    --set of the command line: {"training.global_batch": 128}. Paths inside a job without a file are relative to
+    the working directory.
     """
     if isinstance(job, Job):
         if set:
@@ -49,7 +51,8 @@ def load_job(job: JobLike, set: Mapping[str, Any] | None = None) -> Job:
 
 
 class Plan:
-    """How every device takes part in training: a document that says which layers run on which devices, how, and in which order."""
+    """Describes how every device takes part in training: which layers run on which devices, how, and
+    in which order."""
 
     def __init__(self, handle: _native.Plan) -> None:
         self._handle = handle
@@ -61,17 +64,17 @@ class Plan:
 
     @property
     def document(self) -> types.PlanDocument:
-        """plan.json as a typed object: pipelines, stages, layers, strategies."""
+        """Returns plan.json as a typed object: pipelines, stages, layers, strategies."""
         if self._document is None:
             self._document = types.PlanDocument.from_dict(json.loads(self.to_json()))
         return self._document
 
     def job(self) -> Job:
-        """The job that the plan was made for; its inputs are embedded in the plan."""
+        """Returns the job that the plan was made for; its inputs are embedded in the plan."""
         return Job(self._handle.job())
 
     def to_json(self, schema: int = 2) -> str:
-        """plan.json, without the line end of the file."""
+        """Returns plan.json without the final newline of the file."""
         return self._handle.to_json(schema)
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,7 +85,7 @@ class Plan:
         pathlib.Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
 
     def layers_table(self) -> Table:
-        """A row for each run of equally treated layers: where it lies and its strategy."""
+        """Returns a row for each run of layers with the same treatment: its place and its strategy."""
         rows = [{"pipeline": p.id, "stage": number, "first_layer": r.first, "last_layer": r.last,
                  **{name: value for name, value in r.strategy.to_dict().items() if name not in ("recompute", "overlap", "partition")},
                  "recompute": r.strategy.recompute.kind}
@@ -111,7 +114,7 @@ class Report:
         self.html: str = _native.report_page(data, text)
 
     def to_dict(self) -> dict[str, Any]:
-        """The data of the page, schema espalier.report/1."""
+        """Returns the data of the page, schema espalier.report/1."""
         return json.loads(self.data)
 
     def save(self, path: PathLike = "report.html") -> None:
@@ -123,66 +126,70 @@ class Report:
 
 
 class Result(types.ResultDocument):
-    """A plan, what it is predicted to take, what the search proves, and why. Attributes are named as in result.json."""
+    """A plan, its predicted costs, what the search proves, and why. Attributes are named as in result.json."""
 
     _answer: _native.Answer
     plan: Plan  # type: ignore[assignment]
 
     @classmethod
     def of_handle(cls, answer: _native.Answer) -> Result:
-        """From what the C++ library gives."""
+        """Builds a result from the handle of the C++ library."""
         result = cls.from_dict(json.loads(answer.to_json(True)))
         object.__setattr__(result, "_answer", answer)
         object.__setattr__(result, "plan", Plan(answer.plan))
         return result
 
     def job(self) -> Job:
-        """The job that it is the answer to."""
+        """Returns the job that this result answers."""
         return Job(self._answer.job)
 
     @property
     def finished(self) -> bool:
-        """False where a limit ended the search before all of its space was covered: this is then the best so far."""
+        """False if a limit ended the search before it covered all of its space; this is then the best plan so far."""
         return self._answer.finished
 
     def to_json(self, timing: bool = False, plan_schema: int = 2) -> str:
-        """result.json, without the line end of the file; `timing` adds the wall-clock values that `espalier plan --json` prints."""
+        """Returns result.json without the final newline of the file. `timing` adds the wall-clock values that
+        `espalier plan --json` prints."""
         return self._answer.to_json(timing, plan_schema)
 
     def brief(self, width: int = 100) -> str:
-        """The terminal answer, no line longer than `width`; 0: as wide as it is."""
+        """Returns the terminal answer with no line longer than `width`; 0 does not wrap lines."""
         return self._answer.brief(width)
 
     def save(self, folder: PathLike) -> list[str]:
-        """Writes plan.json, result.json and timeline.json.gz into a folder, as `espalier plan -o`. Returns the paths."""
+        """Writes plan.json, result.json and timeline.json.gz into a folder, like `espalier plan -o`.
+        Returns the paths."""
         return self._answer.write(os.fspath(folder), self.timeline().to_trace())
 
     def timeline(self, steps: bool = False) -> Timeline:
-        """The simulated step as NumPy arrays; with `steps` also the operators inside each instruction and their collectives."""
+        """Returns the simulated step as NumPy arrays. With `steps`, includes the operators inside each instruction
+        and their collectives."""
         return Timeline(_native.simulate_with_timeline(self._answer.job, self._answer.plan, steps)[1])
 
     def grid(self, width: int = 100, ascii: bool = False) -> str:
-        """The schedule as plain text, to paste into an issue."""
+        """Returns the schedule as plain text, ready to paste into an issue."""
         return _native.schedule_grid(self._answer, self.timeline()._handle, width, ascii)
 
     def report(self, measured: PathLike | None = None) -> Report:
-        """The report's page. `measured`: a step as `espalier run --timeline` wrote it, laid over the predicted one."""
+        """Returns the report's page. `measured` is a step as written by `espalier run --timeline`; it is laid over
+        the predicted one."""
         text, where = text_of(measured, "measured") if measured is not None else (None, "measured")
         return Report(_native.report_data(self._answer.job, self._answer, text, where), self.brief(110))
 
     def alternatives_table(self) -> Table:
-        """Baselines and runners-up: how much slower, how much memory, and what each loses."""
+        """Returns baselines and runners-up: how much slower each is, its memory, and where it loses."""
         table = of_documents(self.alternatives, ["label", "baseline", "fits", "iteration_s", "peak_memory_bytes", "lost_to"])
         own = self.prediction.iteration_s
         table["against"] = [seconds / own - 1 if seconds else None for seconds in table["iteration_s"]]
         return table
 
     def layers_table(self) -> Table:
-        """A row for each run of equally treated layers: where it lies and its strategy."""
+        """Returns a row for each run of layers with the same treatment: its place and its strategy."""
         return self.plan.layers_table()
 
     def stages_table(self) -> Table:
-        """A row for each stage: its peak of memory and how busy it is."""
+        """Returns a row for each stage: its peak memory and how busy it is."""
         peaks = self.prediction.peak_memory_bytes_per_stage or []
         busy = (self.prediction.bottleneck.busy_per_stage if self.prediction.bottleneck else None) or [None] * len(peaks)
         return Table({"stage": list(range(len(peaks))), "peak_memory_bytes": peaks, "busy": busy})
@@ -195,7 +202,8 @@ class Result(types.ResultDocument):
 
 
 class Answer(types.Document):
-    """What plan() answers beside a result: .answer is the result of the plan to run, .text what the terminal shows."""
+    """An answer of plan() that is not a plain result: .answer is the result of the plan to run, .text
+    the terminal's output."""
 
     _texts: _native.Texts
     answer: Result
@@ -216,19 +224,21 @@ class Answer(types.Document):
 
 
 class ObjectiveAnswer(Answer, types.ObjectiveAnswer):  # type: ignore[misc]
-    """Of a job with search.objective: the plan that is best for money, a budget or a deadline, and what every size of the cluster does."""
+    """Answers a job with search.objective: the plan that is best for money, a budget or a deadline, and the figures
+    of every size of the cluster."""
 
     def sizes_table(self) -> Table:
-        """A row for each size of the cluster."""
+        """Returns a row for each size of the cluster."""
         return of_documents(self.sizes, ["nodes_by_group", "devices", "within", "iteration_s", "cost_per_step", "days", "plan"])
 
 
 class LongRunAnswer(Answer, types.LongRunAnswer):  # type: ignore[misc]
-    """Of links with token buckets: what a step takes once those are empty."""
+    """Answers a job on links with token buckets: the time of a step once the buckets are empty."""
 
 
 class OverTime(Answer, types.OverTime):  # type: ignore[misc]
-    """Of a cluster that changes: plans over its trace. `answer` is the best plan that is never changed."""
+    """Answers a job on a cluster that changes: plans over its trace. `answer` is the best plan that
+    is never changed."""
 
 
 _QUESTIONS: dict[str, tuple[Callable[..., Any], type[Answer]]] = {
@@ -256,12 +266,18 @@ def plan(job: JobLike, *, set: Mapping[str, Any] | None = None, network: str | N
          time_limit_s: float = 0, disabled_rules: Iterable[str] = (), left_out_phases: Iterable[str] = (), exhaustive: bool = False,
          alternatives: int = 5, simple: float | bool = False, engines: bool = False, restriction: bool = False,
          progress: Callable[[str], None] | None = None) -> Any:
-    """`job`: a path, the text of a job file, a dict or a Job; `set` as in load_job(). Returns a Result. A job with search.objective is answered by an
-    ObjectiveAnswer, one with token buckets by a LongRunAnswer, one whose cluster changes by an OverTime; the plan of each is its `answer`.
+    """`job` is a path, the text of a job file, a dict or a Job; `set` as in load_job(). Returns a Result for most
+    jobs. A job with search.objective returns an ObjectiveAnswer, one with token buckets a LongRunAnswer, and one with
+    a changing cluster an OverTime; the plan of each is its `answer`.
 
-    network: "closed", each message as if alone on its links, or "flow", all in flight share them. simple: True, or how much slower than the fastest
-    the simplest plan may be (0.01). engines: also what every engine can run. restriction: also what the rules of the job's engine cost.
-    progress: called with a line about where the search stands. The answer is the same for any number of threads. Python's lock is free meanwhile; Ctrl-C raises Interrupted with the best so far.
+    - `network`: "closed" times each message as if alone on its links; with "flow", messages in flight share them.
+    - `simple`: True, or how much slower than the fastest the simplest plan may be (0.01).
+    - `engines`: also finds the best plan of every engine.
+    - `restriction`: also finds what the rules of the job's engine cost.
+    - `progress`: callback that receives a line about the state of the search.
+
+    The answer does not depend on the number of threads. Releases the GIL; Ctrl-C raises Interrupted with the best
+    answer so far.
     """
     loaded = load_job(job, set)
     handle = _native.under_network(loaded._handle, network or "")
@@ -271,7 +287,7 @@ def plan(job: JobLike, *, set: Mapping[str, Any] | None = None, network: str | N
         found, interrupted = function(handle, options, progress)
         answer: Any = kind.of_handle(*found) if found else None
     else:
-        options.keep_searched = True  # what the report shows of the search
+        options.keep_searched = True  # the part of the search that the report shows
         found, interrupted = _native.plan(handle, options, progress)
         answer = Result.of_handle(found) if found else None
     if interrupted:
@@ -281,9 +297,9 @@ def plan(job: JobLike, *, set: Mapping[str, Any] | None = None, network: str | N
 
 @documented(_native.estimate)
 def estimate(job: JobLike, *, set: Mapping[str, Any] | None = None, network: str | None = None, **configuration: Any) -> Result:
-    """The configuration in the words of the command line: tp, cp, ep, etp, pp, vpp, dp, shard, zero, micro_batch, recompute_layers (numbers), sp, cp_kind,
-    recompute, schedule, order, overlap, partition (words): estimate("job.yaml", tp=8, pp=4, schedule="1f1b"). What is not given follows from the
-    devices and the engine.
+    """Keywords describe the configuration as on the command line: estimate("job.yaml", tp=8, pp=4, schedule="1f1b").
+    Numbers are tp, cp, ep, etp, pp, vpp, dp, shard, zero, micro_batch and recompute_layers. Words are sp, cp_kind,
+    recompute, schedule, order, overlap and partition. Omitted ones follow from the devices and the engine.
     """
     words = _native.ConfigurationWords()
     for name, value in configuration.items():
@@ -295,7 +311,8 @@ def estimate(job: JobLike, *, set: Mapping[str, Any] | None = None, network: str
 
 
 def read_plan(source: PlanLike) -> tuple[Plan, _native.Answer | None, str]:
-    """The plan of a path, a text, a dict, a Plan or a Result; the answer where there is one; and what messages call it."""
+    """Returns the plan of a path, a text, a dict, a Plan or a Result, the answer if there is one, and its
+    name in messages."""
     if isinstance(source, Result):
         return source.plan, source._answer, "result"
     if isinstance(source, Plan):
@@ -306,13 +323,13 @@ def read_plan(source: PlanLike) -> tuple[Plan, _native.Answer | None, str]:
 
 
 def load_plan(source: PlanLike) -> Plan:
-    """A plan from plan.json or result.json: a path, its text, or the same as a dict."""
+    """Reads a plan from plan.json or result.json: a path, its text, or the same as a dict."""
     return read_plan(source)[0]
 
 
 @documented(_native.read_document)
 def load_result(source: PathLike | Mapping[str, Any]) -> Result:
-    """A result.json: a path, its text, or the same as a dict."""
+    """Reads a result.json: a path, its text, or the same as a dict."""
     answer, where = read_plan(source)[1:]
     if answer is None:
         raise UsageError(where, "a plan", "a result.json", "simulate() makes a result of a plan")
@@ -321,6 +338,6 @@ def load_result(source: PathLike | Mapping[str, Any]) -> Result:
 
 @documented(_native.simulate)
 def simulate(plan: PlanLike, *, network: str | None = None) -> Result:
-    """`plan`: a Plan, a Result, a path to plan.json or result.json, its text, or the same as a dict."""
+    """`plan` is a Plan, a Result, a path to plan.json or result.json, its text, or the same as a dict."""
     loaded = read_plan(plan)[0]
     return Result.of_handle(_native.simulate(loaded._handle.job(), loaded._handle, network or ""))

@@ -7,11 +7,12 @@ from typing import Any, Iterable, Iterator, Sequence
 
 
 class Table(dict):
-    """A dict of equally long columns, in order. `pandas.DataFrame(table)` works, and so does table.to_pandas()."""
+    """Maps column names to columns of equal length, in order. `pandas.DataFrame(table)` works, as does
+    table.to_pandas()."""
 
     @classmethod
     def of_rows(cls, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-        """From rows, each as long as there are names."""
+        """Builds a table from rows, each as long as `names`."""
         rows = list(rows)
         return cls({name: [row[i] for row in rows] for i, name in enumerate(names)})
 
@@ -21,12 +22,12 @@ class Table(dict):
         return len(next(iter(self.values()))) if self else 0
 
     def iter_rows(self) -> Iterator[dict[str, Any]]:
-        """Rows as dicts."""
+        """Iterates over the rows as dicts."""
         for i in range(self.rows):
             yield {name: column[i] for name, column in self.items()}
 
     def to_pandas(self) -> Any:
-        """The same as a pandas.DataFrame; pandas must be installed (pip install "espalier[pandas]")."""
+        """Returns a pandas.DataFrame; pandas must be installed (pip install "espalier[pandas]")."""
         import pandas
 
         return pandas.DataFrame(dict(self))
@@ -47,7 +48,7 @@ def _shown(value: Any) -> str:
 
 
 def of_documents(documents: Iterable[Any], names: Sequence[str]) -> Table:
-    """A column for each named attribute of documents of one kind."""
+    """Builds a column for each named attribute of documents of one kind."""
     return Table.of_rows(names, ([getattr(document, name) for name in names] for document in documents))
 
 

@@ -20,10 +20,12 @@ COLLECTIVES: tuple[str, ...] = _native.COLLECTIVES
 
 
 class Timeline:
-    """Every instruction of a simulated step, of the first of each class of equal ranks. All arrays are equally long, one value an instruction.
+    """Holds every instruction of a simulated step, for the first rank of each class of equal ranks. All arrays have
+    the same length, with one value an instruction.
 
-    Times are integer nanoseconds from the start of the step (`start_ns`, `duration_ns`) and the same in seconds (`start`, `duration`). `stream`,
-    `kind` and `collective` are numbers into STREAMS, KINDS and COLLECTIVES; `microbatch`, layers and `peer` are -1 where there is none.
+    Times are integer nanoseconds from the start of the step (`start_ns`, `duration_ns`), and also seconds (`start`,
+    `duration`). `stream`, `kind` and `collective` are indices into STREAMS, KINDS and COLLECTIVES; `microbatch`,
+    layers and `peer` are -1 where they do not apply.
     """
 
     def __init__(self, handle: _native.Timeline) -> None:
@@ -63,24 +65,26 @@ class Timeline:
         return f"Timeline({self.label!r}, {len(self)} instructions, {self.iteration_ns * 1e-9:.9f} s)"
 
     def table(self) -> Table:
-        """The instructions, words in the place of numbers for `stream`, `kind` and `collective`."""
+        """Returns the instructions with words instead of numbers for `stream`, `kind` and `collective`."""
         words = {"stream": STREAMS, "kind": KINDS, "collective": COLLECTIVES}
         return Table({name: np.array(words[name])[column] if name in words else column for name, column in self._spans.items()})
 
     def memory(self) -> Table:
-        """What each rank holds, from each moment on: `rank`, `at_ns`, `bytes`; the reserve of the allocator is not in it."""
+        """Returns the memory of each rank over time: `rank`, `at_ns`, `bytes`. The reserve of the allocator
+        is not included."""
         return Table(self._handle.memory())
 
     def steps(self) -> Table:
-        """What runs inside the instructions: operators of layers, their collectives, ZeRO. Empty unless asked for: result.timeline(steps=True)."""
+        """Returns the work inside the instructions: operators of layers, their collectives, ZeRO. It is
+        empty without result.timeline(steps=True)."""
         columns = dict(self._handle.steps())
         columns["collective"] = np.array(COLLECTIVES)[columns["collective"]]
         return Table(columns)
 
     def to_trace(self) -> str:
-        """Chrome trace-event JSON, for Perfetto and Kineto tools."""
+        """Returns Chrome trace-event JSON, for Perfetto and Kineto tools."""
         return self._handle.to_trace()
 
     def write_trace(self, path: PathLike) -> None:
-        """Writes that; compressed where the name ends in .gz."""
+        """Writes the trace; compressed if the name ends in .gz."""
         _native.write_trace(os.fspath(path), self.to_trace())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is made of results: explanation, check, comparison, report.
+// Binds answers about results: explanation, check, comparison, report.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -62,7 +62,7 @@ Texts compared(const std::vector<std::pair<std::string, const Answer*>>& plans, 
   return {compare_json(rows), compare(rows, width)};
 }
 
-/// The result with its single changes simulated, from which sentences take their advice.
+/// Returns the result with its single changes simulated; the explanation takes its advice from them.
 PlannerResult with_changes(const Answer& answer) {
   PlannerResult result = answer.result;
   simulate_changes(*answer.job, result);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the Python module share. The module espalier._native sits on the public headers alone
-// (include/espalier): it turns their values into handles, NumPy columns and texts, and nothing else; what people import
-// is python/espalier.
+// Declares what the files of the Python module share. The module espalier._native is built on the public
+// headers alone (include/espalier). It only turns their values into handles, NumPy columns and texts;
+// users import python/espalier.
 //
 // Failure. An Error of the library is thrown as Failure and becomes an exception of espalier.errors, by its kind.
-// Waiting. What takes long runs on a thread of its own while the caller's thread has given up Python's lock and looks
-// for signals 20 times a second. So other Python threads run, and Ctrl-C (or whatever handler the program has set) is
-// seen; searches then end with the best so far.
+//
+// Waiting. Long work runs on its own thread. The caller's thread releases the GIL and checks for signals 20 times a
+// second. So other Python threads run, and Ctrl-C (or the handler that the program set) takes effect. Searches then
+// end with the best answer so far.
 #pragma once
 
 #include <atomic>
@@ -37,23 +38,23 @@ struct Failure : std::exception {
   std::string text;
 };
 
-/// The value, or the Error thrown.
+/// Returns the value or throws the Error.
 template <class T>
 T taken(Result<T> result) {
   if (!result) throw Failure(result.error());
   return std::move(result).value();
 }
 
-/// A signal that Python's handler made an exception of, while something long ran.
+/// Holds the exception that Python's signal handler raised during long work.
 class Interruption {
  public:
-  /// To be polled by the library, from any thread.
+  /// Returns a callback that the library polls, from any thread.
   [[nodiscard]] std::function<bool()> polled() {
     return [this] { return asked_.load(); };
   }
-  /// Whether Python raised KeyboardInterrupt. Any other exception of a signal handler is thrown on.
+  /// Returns true if Python raised KeyboardInterrupt. Rethrows any other exception of a signal handler.
   [[nodiscard]] bool by_keyboard();
-  /// With Python's lock: runs signal handlers, keeps the first exception.
+  /// Runs signal handlers and keeps the first exception; needs the GIL.
   void look();
 
  private:
@@ -61,7 +62,7 @@ class Interruption {
   std::optional<nb::python_error> raised_;
 };
 
-/// What `work` returns; it must not touch Python. Called with Python's lock, which others have meanwhile.
+/// Returns the result of `work`, which must not touch Python. Called with the GIL, which is released meanwhile.
 template <class Work>
 auto waited_for(Interruption& interruption, Work work) {
   using Value = std::invoke_result_t<Work>;
@@ -78,7 +79,7 @@ auto waited_for(Interruption& interruption, Work work) {
   return done.get();
 }
 
-/// The same where there is nothing to interrupt: KeyboardInterrupt comes when it is done.
+/// Waits for work that cannot be interrupted: KeyboardInterrupt is raised when it is done.
 template <class Work>
 auto waited_for(Work work) {
   Interruption interruption;
@@ -90,18 +91,18 @@ auto waited_for(Work work) {
   return value;
 }
 
-/// A document of ours and the same for people.
+/// Holds a document as JSON and as readable text.
 struct Texts {
   std::string json, text;
 };
 
-/// A result, and the job whose devices and layers it speaks of.
+/// Holds a result and the job that its devices and layers belong to.
 struct Answer {
   std::shared_ptr<const Job> job;
   PlannerResult result;
 };
 
-/// The job under another network model; the same where none is named. "closed" or "flow".
+/// Returns the job under another network model, "closed" or "flow"; returns the same job if `network` is empty.
 std::shared_ptr<const Job> under_network(const std::shared_ptr<const Job>& job, const std::string& network);
 
 void bind_errors(nb::module_& m);

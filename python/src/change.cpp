@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans under change: what-if, survival, replanning from what was seen.
+// Binds plans under change: what-if, survival, and replanning from an observation.
 #include <map>
 
 #include <nanobind/stl/map.h>
@@ -34,8 +34,8 @@ void bind_options(nb::module_& m) {
       .def_rw("horizon_s", &ChangeOptions::horizon_s, doc::adapt_ChangeOptions_horizon_s);
 }
 
-/// Runs an action of the library; KeyboardInterrupt where it was interrupted: half an answer would be taken for a whole
-/// one.
+/// Runs an action of the library. Raises KeyboardInterrupt if it was interrupted, since half an answer would look
+/// like a whole one.
 template <class Act>
 auto acted(const ChangeOptions& given, Act act) {
   Interruption interruption;
@@ -49,7 +49,7 @@ auto acted(const ChangeOptions& given, Act act) {
   return taken(std::move(answer));
 }
 
-/// "rank:17": 1.2 as the library's flags say it, so that bounds and messages are theirs.
+/// Formats "rank:17": 1.2 like the library's flags, so that bounds and messages are those of the library.
 std::vector<std::pair<std::string, double>> factors(const std::map<std::string, double>& given, const std::string& where,
                                                     double low, double high) {
   std::vector<std::pair<std::string, double>> out;
@@ -89,7 +89,7 @@ Texts replan_texts(const JobHandle& job, const Plan& plan, const std::string& ob
   return {to_json(answer, plan), lay_out(to_text(answer), width)};
 }
 
-/// The plan's own job, with the space that the search of the answer was asked for.
+/// Returns the plan's own job, with the search space that the answer was requested for.
 JobHandle running_job(const Plan& plan, const Answer* answer) {
   auto job = std::make_shared<Job>(taken(job_of_plan(plan)));
   if (answer != nullptr && searched(answer->result.search.reason)) job->search = answer->result.search.asked.space;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines and their rules; the registry of formats.
+// Binds engines with their rules, and the registry of formats.
 #include <map>
 
 #include <nanobind/stl/map.h>
@@ -29,7 +29,7 @@ std::vector<NameAndText> listed(const std::vector<Format>& formats, std::string 
   return out;
 }
 
-/// The rules of the format's engine that the plan breaks, all of them in one error, as `espalier export` refuses it.
+/// Returns one error with all rules of the format's engine that the plan breaks, as `espalier export` rejects it.
 Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
   if (format.engine.empty()) return {};
   CheckOptions options;

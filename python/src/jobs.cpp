@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs, and what was understood of the files that they are made of.
+// Binds jobs, and the interpretation of the files that they are made of.
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -15,7 +15,7 @@ namespace {
 using namespace nb::literals;
 using JobHandle = std::shared_ptr<const Job>;
 
-/// Which function of the library answers the job, as the command `plan` asks it.
+/// Returns the name of the library function that answers the job, as the command `plan` chooses it.
 std::string question_of(const Job& job) {
   if (job.objective) return "objective";
   if (job.with_buckets && !job.cluster.changes()) return "long-run";

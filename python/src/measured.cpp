@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predictions beside what was measured: records of runs, calibration, logs and steps.
+// Binds comparisons of predictions with measurements: records of runs, calibration, logs and steps.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -69,7 +69,7 @@ Texts step_compared(const JobHandle& job, const Plan& plan, const std::string& n
   return {to_json(found), to_text(found, width)};
 }
 
-/// The record called `id`, or the first.
+/// Returns the record called `id`, or the first one.
 Texts run_inspected(const std::string& path, const std::string& id, std::size_t width) {
   const RunFile runs = taken(read_run_records_file(path));
   for (const RunRecord& record : runs.records) {

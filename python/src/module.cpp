@@ -58,7 +58,7 @@ void bind_errors(nb::module_& m) {
           std::rethrow_exception(thrown);
         } catch (const Failure& failure) {
           raise(failure.error);
-        } catch (const std::logic_error& bug) {  // a check of the library's own that failed
+        } catch (const std::logic_error& bug) {  // a check inside the library failed
           raise({ErrorKind::internal, "", bug.what(), "", "this is a bug of espalier"});
         }
       },

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan, estimate, simulate, and the answers of plan to jobs with an objective, token buckets or a cluster that changes.
+// Binds plan, estimate, simulate, and the answers of plan to jobs with an objective, token buckets or
+// a changing cluster.
 #include <exception>
 #include <mutex>
 
@@ -23,8 +24,7 @@ namespace {
 using namespace nb::literals;
 using JobHandle = std::shared_ptr<const Job>;
 
-/// A function of the caller's that hears where the search stands. What it throws ends the search and is thrown on when
-/// that has ended.
+/// Wraps the caller's progress function. An exception of it ends the search and is rethrown after the search ended.
 class Listener {
  public:
   Listener(nb::object function, Interruption& interruption) : function_(std::move(function)), interruption_(interruption) {}
@@ -55,7 +55,7 @@ class Listener {
   std::atomic<bool> failed_{false};
 };
 
-/// What of PlannerOptions is plain values: as Python keeps it.
+/// Binds the members of PlannerOptions that are plain values.
 void bind_options(nb::module_& m) {
   nb::class_<PlannerOptions>(m, "PlannerOptions", "How plan() searches.")
       .def(nb::init<>())
@@ -73,13 +73,12 @@ void bind_options(nb::module_& m) {
       .def_rw("keep_searched", &PlannerOptions::keep_searched, doc::planner_PlannerOptions_keep_searched);
 }
 
-/// What a search ended with, or nothing where it was interrupted before it had anything; and whether it was
-/// interrupted.
+/// Holds the value of a search and whether it was interrupted; the value is null if the search had none yet.
 template <class Value>
 using Ended = std::pair<std::optional<Value>, bool>;
 
-/// Runs a search of the library with the caller's options, interruptible. `search(options)` gives a Result;
-/// `kept(value)` what Python gets.
+/// Runs a search of the library with the caller's options, interruptible. `search(options)` returns a Result;
+/// `kept(value)` converts it for Python.
 template <class Search, class Keep>
 auto search_with(const PlannerOptions& given, nb::object progress, Search search, Keep kept)
     -> Ended<decltype(kept(search(given).value()))> {

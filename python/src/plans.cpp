@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans and results as documents.
+// Binds plans and results as documents.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -23,7 +23,7 @@ PlanSchema schema_of(int version) {
   return version == 1 ? PlanSchema::one : PlanSchema::two;
 }
 
-/// Throws where the version cannot say the plan.
+/// Throws if the schema version cannot express the plan.
 PlanSchema writable(const Plan& plan, int version) {
   const PlanSchema schema = schema_of(version);
   if (Status refused = unwritable(plan, schema)) throw Failure(*refused);
@@ -32,7 +32,7 @@ PlanSchema writable(const Plan& plan, int version) {
 
 std::shared_ptr<const Job> job_of(const Plan& plan) { return std::make_shared<const Job>(taken(job_of_plan(plan))); }
 
-/// The plan that the text holds, and the whole result where it is a result.json.
+/// Returns the plan in the text, and the whole result if it is a result.json.
 std::pair<Plan, std::optional<Answer>> read_document(const std::string& text, const std::string& where) {
   PlanDocument document = taken(read_plan_document(text, where));
   if (!document.result) return {std::move(document.plan), std::nullopt};

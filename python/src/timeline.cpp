@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timelines as columns: a NumPy array of each field of TimelineSpan, MemorySample and TimelineStep, all ranks one after
-// the other.
+// Binds timelines as columns: a NumPy array of each field of TimelineSpan, MemorySample and TimelineStep,
+// rank after rank.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ namespace {
 
 using namespace nb::literals;
 
-/// Rows of one kind with the rank that each belongs to.
+/// Holds rows of one kind with the rank that each belongs to.
 template <class Row>
 using Rows = std::vector<std::pair<const TimelineRank*, const Row*>>;
 
@@ -35,7 +35,7 @@ Rows<Row> rows_of(const Timeline& timeline, std::vector<Row> TimelineRank::*of) 
   return rows;
 }
 
-/// A NumPy array that owns its values.
+/// Returns a NumPy array that owns its values.
 template <class T, class Row, class Value>
 nb::object column(const Rows<Row>& rows, Value value) {
   auto* values = new T[rows.empty() ? 1 : rows.size()];
@@ -95,7 +95,7 @@ nb::dict memory_columns(const Timeline& timeline) {
   return out;
 }
 
-/// Words of a column, one a row.
+/// Returns the words of a column, one per row.
 template <class Value>
 nb::list words(const Rows<TimelineStep>& rows, Value value) {
   nb::list out;
@@ -126,7 +126,7 @@ nb::dict step_columns(const Timeline& timeline) {
   return out;
 }
 
-/// Words of the values of an enumeration from 0 to its last.
+/// Returns the words for the values of an enumeration from 0 to its last.
 template <class Enum>
 nb::tuple names_to(Enum last) {
   nb::list out;

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of parts.py in the order in which they are measured. It needs no PyTorch, so that predict.py reads the same table.
+"""Lists the cases of parts.py in the order of measurement. It needs no PyTorch, so that predict.py reads
+the same table.
 
-Each case has a `case` (its name) and a `part`, which is the function of parts.py that measures it; the other keys are arguments of that function.
+Each case has a `case` (its name) and a `part`, the function of parts.py that measures it. The other keys are
+arguments of that function.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def optimizer(how: str, precision: str) -> dict:
 
 
 def step(case: str) -> dict:
-    """A case of steps.py."""
+    """Returns a case of steps.py."""
     return {"case": case, "part": "step"}
 
 
@@ -66,4 +68,5 @@ PARTS = [
     attention("flex", 8192, key_heads=32, causal=False),
     block("fsdp2", 1024, ranks=8),
 ]
-SMOKE = {"hidden": 128, "tokens": 64, "sequence": 256, "intermediate": 256, "vocabulary": 512, "layers": 2}  # what --smoke puts in place of larger values
+# Smaller values of --smoke.
+SMOKE = {"hidden": 128, "tokens": 64, "sequence": 256, "intermediate": 256, "vocabulary": 512, "layers": 2}

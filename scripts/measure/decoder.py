@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decoder of plain PyTorch modules: what an eager or compiled FSDP2 run of a Llama-like model consists of.
+"""A decoder of plain PyTorch modules, as in an eager or compiled FSDP2 run of a Llama-like model.
 
 Norms are nn.RMSNorm, attention is scaled_dot_product_attention, the rotation is a complex product in fp32, the MLP is SwiGLU of three linears.
 """
@@ -15,7 +15,7 @@ from torch import nn
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A model's dimensions. `key_heads` divides `heads`; no embedding is tied."""
+    """Holds a model's dimensions. `key_heads` divides `heads`; no embedding is tied."""
 
     layers: int
     hidden: int
@@ -92,7 +92,7 @@ class Decoder(nn.Module):
         self.turns: torch.Tensor | None = None
 
     def states(self, words: torch.Tensor) -> torch.Tensor:
-        """The input of the head."""
+        """Returns the input of the head."""
         if self.turns is None:
             self.turns = rotation(self.head_size, self.tokens, words.device)
         x = self.embedding(words)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device that is measured: the first GPU, or the CPU, where times are the host's and peaks are 0, to try a script without a GPU."""
+"""Selects the measured device: the first GPU, or else the CPU. On the CPU, which serves to try a script, times are
+the host's and peaks are 0."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def reset_peaks() -> None:
 
 
 def peaks() -> dict:
-    """Bytes of torch's allocator since `reset_peaks`, and bytes of the device that are not free."""
+    """Returns the peak bytes of torch's allocator since `reset_peaks`, and the bytes of the device that
+    are not free."""
     if DEVICE.type != "cuda":
         return {"peak_allocated": 0, "peak_reserved": 0, "used_by_device": 0}
     free, total = torch.cuda.mem_get_info()
@@ -34,7 +36,7 @@ def peaks() -> dict:
 
 
 def timed(run, count: int) -> float:
-    """Seconds of `count` runs between two events of the device."""
+    """Returns the seconds of `count` runs between two events of the device."""
     if DEVICE.type != "cuda":
         begin = time.perf_counter()
         for _ in range(count):
@@ -50,7 +52,7 @@ def timed(run, count: int) -> float:
 
 
 def looped(run, least_s: float = 0.2) -> float:
-    """Mean seconds of one `run` while the device is never idle."""
+    """Returns the mean seconds of one `run` while the device is never idle."""
     for _ in range(3):
         run()
     synchronize()

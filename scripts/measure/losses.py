@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cross-entropy of a linear head: with all logits in memory, or with those of one chunk of tokens at a time."""
+"""Cross-entropy of a linear head, with all logits in memory or with those of one chunk of tokens at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def plain(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> t
 
 
 class Chunked(torch.autograd.Function):
-    """Gradients are computed with the loss, so that no logits are kept and no product runs twice (as in Liger's fused linear cross-entropy)."""
+    """Computes gradients with the loss, so that no logits are kept and no product runs twice (as in Liger's
+    fused linear cross-entropy)."""
 
     @staticmethod
     def forward(context, hidden, weight, labels, chunk):
@@ -50,7 +51,7 @@ def chunked(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, ch
 
 
 def chunked_recomputed(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, chunk: int = 1024) -> torch.Tensor:
-    """The logits of each chunk are computed again in the backward pass (as in TRL's chunked_nll)."""
+    """Recomputes the logits of each chunk in the backward pass (as in TRL's chunked_nll)."""
 
     def part(rows, targets):
         return F.cross_entropy(F.linear(rows, weight).float(), targets, reduction="sum")

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transformer block of torch modules laid out as in Megatron-LM's local layers: sequence first, one product for query, key and value, one for gate and up,
-gradients of weights added into fp32 buffers by the backward pass. Transformer Engine and the fused kernels of Apex are not used.
+"""A transformer block of torch modules with the layout of Megatron-LM's local layers. The sequence comes first;
+query, key and value share one product, as do gate and up. The backward pass adds gradients of weights into fp32
+buffers. Transformer Engine and the fused kernels of Apex are not used.
 
-With `group` the inputs and outputs of its column and row products are all-reduced over it, as under tensor parallelism.
+With `group`, the inputs and outputs of its column and row products are all-reduced over it, as under tensor
+parallelism.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ class Block(nn.Module):
         self.down = Linear(shape.intermediate, shape.hidden, "row", group)
 
     def forward(self, x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
-        """`turns`: angles of the rotation, [tokens, head]."""
+        """`turns` are the angles of the rotation, [tokens, head]."""
         tokens, batch, _ = x.shape
         mixed = self.query_key_value(self.attention_norm(x)).view(tokens, batch, self.key_heads, -1)
         query, key, value = torch.split(mixed, [self.heads // self.key_heads * self.head, self.head, self.head], dim=3)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Time single operators of a training step on one GPU and what starting a kernel costs the host: one CSV row each.
+"""Time single operators of a training step on one GPU, and the host's cost of starting a kernel: one CSV row each.
 
     python3 scripts/measure/operators.py --out operators.csv
 
-An operator is run in a loop of at least 0.2 s on random bf16 data with clocks as they are; a row holds the mean of one run in the loop (`mode`
-loop), of a loop of 3 s for those whose heat matters (`mode` sustained), or of the host's calls while the device keeps up (`mode` host).
+An operator runs in a loop of at least 0.2 s on random bf16 data without locked clocks. A row holds the mean of one
+run in this loop (`mode` loop). Operators whose heat matters also have a loop of 3 s (`mode` sustained). Rows of
+`mode` host hold the host's calls while the device keeps up.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ COLUMNS = ["operator", "mode", "library", "batch", "heads", "key_heads", "sequen
 
 
 def hosted(run, count: int = 2000) -> float:
-    """Mean host seconds of one `run` whose kernels are shorter than their launches."""
+    """Returns the mean host seconds of one `run` whose kernels are shorter than their launches."""
     for _ in range(50):
         run()
     torch.cuda.synchronize()

@@ -4,9 +4,12 @@
 
     python3 scripts/measure/parts.py --out parts.jsonl --limit-s 400 [CASE ...]
 
-Host time of blocks (FSDP2, Megatron-like, plain modules), attention by library, experts as a loop and as grouped products, training steps with LoRA, the loss
-in chunks, optimizers. Cases run in one process, one after the other. A case that fails costs its own row alone: a process that ended or hangs is started again
-with the cases that are left. No case starts once `--limit-s` is nearly used. `--smoke` shrinks every case and runs on a CPU too, where some libraries are absent.
+Covers host time of blocks (FSDP2, Megatron-like, plain modules), attention by library, experts as a loop and as
+grouped products, training steps with LoRA, the loss in chunks, and optimizers.
+
+Cases run in one process, one after the other. A case that fails loses only its own row: a process that ended or hangs
+is restarted with the remaining cases. No case starts once `--limit-s` is nearly used. `--smoke` shrinks every case
+and also runs on a CPU, where some libraries are absent.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cases import BLOCKS, PARTS, SMOKE  # noqa: E402
 
 HANGS_AFTER_S = 100
-RESERVED_S = 12  # of the limit, for the case that runs when it is reached
+RESERVED_S = 12  # part of the limit, kept for the case that runs when it is reached
 
 if "--here" in sys.argv:  # the process that waits for the others needs no PyTorch
     import torch
@@ -49,7 +52,8 @@ def random(*sizes: int, dtype=None, scale: float = 1.0) -> torch.Tensor:
 
 
 def both_ways(forward, inputs: list, gradient: torch.Tensor | None, times: int = 12) -> dict:
-    """Medians over `times` passes, each from an idle device: seconds of the host's calls, and until the device has finished."""
+    """Returns medians over `times` passes, each from an idle device: seconds of the host's calls, and until the
+    device has finished."""
     seconds = {name: [] for name in ("forward_host_s", "forward_s", "backward_host_s", "backward_s")}
 
     def once() -> None:
@@ -84,7 +88,7 @@ def both_ways(forward, inputs: list, gradient: torch.Tensor | None, times: int =
 
 
 def launch(row: dict) -> None:
-    """Host microseconds of small operators: how fast this machine's host is."""
+    """Adds host microseconds of small operators, which show the speed of this machine's host."""
     for one in operators.host_rows():
         row[f"{one['operator']}_us"] = one["time_us"] * 1e6
 
@@ -128,7 +132,7 @@ def attention(row: dict, library: str, batch: int, heads: int, key_heads: int, s
                 "efficient": SDPBackend.EFFICIENT_ATTENTION, "math": SDPBackend.MATH}
     if library == "efficient":  # it takes no groups of query heads
         row["key_heads_run"] = key_heads = heads
-    if library == "flash-padded":  # values as wide as keys: what callers do where a kernel takes one width
+    if library == "flash-padded":  # pads values to the width of keys, as callers do for kernels with one width
         value_head = head
     query, key, value, gradient = (random(batch, sequence, count, width).transpose(1, 2).requires_grad_()
                                    for count, width in ((heads, head), (key_heads, head), (key_heads, value_head), (heads, value_head)))
@@ -159,7 +163,8 @@ def attention(row: dict, library: str, batch: int, heads: int, key_heads: int, s
 
 
 def experts(row: dict, how: str, tokens: int, hidden: int, intermediate: int, experts: int, chosen: int) -> None:
-    """Router, and its experts one after the other (as transformers 4 runs them) or as grouped products over sorted tokens (as torchtitan does)."""
+    """Measures a router and its experts, run one after the other (as transformers 4 does) or as grouped products over
+    sorted tokens (as torchtitan does)."""
     router = random(experts, hidden, scale=hidden**-0.5).requires_grad_()
     x, gradient = random(tokens, hidden).requires_grad_(), random(tokens, hidden)
     if how == "looped":
@@ -206,7 +211,8 @@ def loss(row: dict, how: str, tokens: int, hidden: int, vocabulary: int) -> None
 
 
 def newton_schulz(matrix: torch.Tensor, times: int = 5) -> torch.Tensor:
-    """Nearly orthogonal matrix of the same singular vectors: the quintic iteration of Muon (Jordan et al. 2024)."""
+    """Returns the nearly orthogonal matrix with the same singular vectors: the quintic iteration of Muon (Jordan
+    et al. 2024)."""
     a, b, c = 3.4445, -4.7750, 2.0315
     x = matrix.to(torch.bfloat16)
     x = x.t() if x.shape[0] > x.shape[1] else x
@@ -273,7 +279,7 @@ def measured(case: dict, smoke: bool) -> dict:
 
 
 def here(arguments: argparse.Namespace, end: float) -> int:
-    """Measures in this process. Returns 3 where the device takes no more work."""
+    """Measures in this process. Returns 3 if the device takes no more work."""
     if DEVICE.type == "cuda":
         torch.cuda.set_device(0)
     table = {case["case"]: case for case in PARTS}
@@ -295,7 +301,7 @@ def here(arguments: argparse.Namespace, end: float) -> int:
 
 
 def written(path: str) -> list[dict]:
-    """Rows of the lines that are complete."""
+    """Returns the rows of the complete lines."""
     file = pathlib.Path(path)
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
     return [json.loads(line) for line in lines if line.endswith("}\n")]

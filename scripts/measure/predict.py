@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Predict the cases of cases.py with the public commands of espalier, or compare such predictions with what parts.py measured.
+"""Predict the cases of cases.py with the public commands of espalier, or compare such predictions with the
+measurements of parts.py.
 
     python3 scripts/measure/predict.py --espalier build/espalier > data/own/predictions_h100_2026-11.csv
     python3 scripts/measure/predict.py --compare data/own/parts_h100.jsonl data/own/predictions_h100_2026-11.csv
 
-A row names its quantity, the job and the options of `espalier estimate`; times of operators are those of `espalier simulate --detail` for the same plan. A case
-that no command predicts has a row with the reason and no number.
+A row names its quantity, the job and the options of `espalier estimate`; times of operators are those of `espalier
+simulate --detail` for the same plan. A case that no command predicts has a row with the reason and no number.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Espalier:
         return done.stdout
 
     def predicted(self, job: dict, options: list[str]) -> tuple[dict, list]:
-        """The prediction of `estimate`, and the events of the detailed timeline."""
+        """Returns the prediction of `estimate` and the events of the detailed timeline."""
         key = json.dumps([job, options])
         if key not in self.known:
             with tempfile.TemporaryDirectory() as folder:
@@ -86,7 +87,7 @@ def job_of(model: dict, sequence: int, samples: int, engine: str, **training) ->
 
 
 def of_operators(events: list, wanted) -> tuple[float, float]:
-    """Seconds forward and backward of the operators for which `wanted` is true."""
+    """Returns seconds forward and backward of the operators for which `wanted` is true."""
     forward = sum(event["dur"] for event in events if wanted(event["name"]) and event["args"].get("part") == "forward")
     total = sum(event["dur"] for event in events if wanted(event["name"]) and event.get("cat") == "step")
     return forward / 1e6, (total - forward) / 1e6
@@ -159,7 +160,8 @@ def of_loss(tool: Espalier, case: dict):
     model = llama(1, case["hidden"], 32, 8, 14336, case["vocabulary"])
     job, options = job_of(model, case["tokens"], 1, engine)
     prediction, events = tool.predicted(job, options)
-    yield "both_s", sum(of_operators(events, lambda name: name in ("head.logits", "head.loss"))), job, options  # which pass does the work differs between forms
+    # The forms of the loss differ in which pass does the work.
+    yield "both_s", sum(of_operators(events, lambda name: name in ("head.logits", "head.loss"))), job, options
     if case["how"] == "chunked":
         plain, _ = tool.predicted(*job_of(model, case["tokens"], 1, "fsdp2"))
         yield "peak_below_plain", plain["peak_memory_bytes"] - prediction["peak_memory_bytes"], job, options
@@ -178,7 +180,7 @@ def of_optimizer(tool: Espalier, case: dict):
 
 
 PREDICT = {"launch": of_launch, "block": of_block, "attention": of_attention, "experts": of_experts, "step": of_step, "loss": of_loss, "optimizer": of_optimizer}
-MEASURED = {  # where a row of parts.py differs from its quantity
+MEASURED = {  # rows of parts.py that differ from their quantity
     "forward_block_s": lambda row, rows: row["forward_s"] / BLOCKS,
     "backward_block_s": lambda row, rows: row["backward_s"] / BLOCKS,
     "both_s": lambda row, rows: row["forward_s"] + row["backward_s"],

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turn what steps.py wrote into run records (data/runs), which `espalier validate` predicts; without a file: the cases with no measurement.
+"""Turn the output of steps.py into run records (data/runs), which `espalier validate` predicts; without a file: the
+cases with no measurement.
 
     python3 scripts/measure/records.py [steps.jsonl] > records.jsonl
 """
@@ -13,11 +14,12 @@ import pathlib
 import sys
 
 RECOMPUTE = {"none": "none", "full": "full", "mm": "selective (per-op SAC)"}
-GPUS = {"NVIDIA H100 80GB HBM3": ("H100", 80), "NVIDIA H200": ("H200", 141)}  # as torch names them: `type` and `mem_gb` of a record
+# Names as in torch; values are `type` and `mem_gb` of a record.
+GPUS = {"NVIDIA H100 80GB HBM3": ("H100", 80), "NVIDIA H200": ("H200", 141)}
 
 
 def cases() -> list[dict]:
-    """The cases of steps.py, read without PyTorch."""
+    """Returns the cases of steps.py, read without PyTorch."""
     tree = ast.parse((pathlib.Path(__file__).parent / "steps.py").read_text(encoding="utf-8"))
     tables = {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)}
     names = ("layers", "hidden", "heads", "key_heads", "intermediate", "vocabulary")
@@ -32,7 +34,7 @@ def cases() -> list[dict]:
 
 
 def record(row: dict) -> dict:
-    """One run record. Peak memory is what PyTorch's allocator reserved."""
+    """Returns one run record. Peak memory is the memory that PyTorch's allocator reserved."""
     if row["device"] not in GPUS:
         sys.exit(f"records.py: case {row['case']}: found device {row['device']!r}; expected one of {sorted(GPUS)}; hint: add it to GPUS of this script")
     kind, memory_gb = GPUS[row["device"]]

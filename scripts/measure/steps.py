@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Train small decoders with FSDP2 on one GPU and write what a step takes: one JSON object a line.
+"""Train small decoders with FSDP2 on one GPU and write the cost of a step: one JSON object a line.
 
     python3 scripts/measure/steps.py --out steps.jsonl [CASE ...]
 
-A case is NAME of `CASES`; without one all of them are run, each in a process of its own. Every step is timed from an idle device to an idle
-device. Needs PyTorch 2.6 or later and one GPU. With `ranks` above one the process group is torch's fake one: nothing is sent, parameters hold
-what the allocator left, memory is that of one rank, times are not reported.
+A case is NAME of `CASES`; without one, all run, each in its own process. Every step is timed from an idle device
+to an idle device. Needs PyTorch 2.6 or later and one GPU. With `ranks` above one the process group is torch's
+fake one, which sends nothing. Parameters then hold what the allocator left, memory is that of one rank, and times
+are not reported.
 """
 
 from __future__ import annotations
@@ -44,11 +45,13 @@ SHAPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One configuration: `sequence` tokens a sample, `samples` a micro-batch, `recompute` none, full or mm (every second product is kept).
+    """Describes one configuration: `sequence` tokens a sample, `samples` a micro-batch, `recompute` none, full or mm
+    (every second product is kept).
 
-    `adapter`: parameters that PEFT's LoRA of rank 16 trains next to the frozen ones, on the queries and values (qv), on all products of blocks (all), or
-    on queries and values in fp32 (qv-fp32), which PEFT does by default; "" trains all parameters. `loss`: a function of losses.py, of a model without FSDP2
-    unless it is plain.
+    - `adapter`: parameters that PEFT's LoRA of rank 16 trains next to the frozen ones. They are on the queries and
+      values (qv), on all products of blocks (all), or on queries and values in fp32 (qv-fp32), which is PEFT's default.
+      "" trains all parameters.
+    - `loss`: a function of losses.py; any but plain needs a model without FSDP2.
     """
 
     shape: str
@@ -123,7 +126,7 @@ KEPT = {
 
 
 def second_products_policy():
-    """torchtitan's per-op selective checkpointing: attention and every second matrix product are kept."""
+    """Applies torchtitan's per-op selective checkpointing: attention and every second matrix product are kept."""
     seen: collections.Counter = collections.Counter()
 
     def policy(context, operator, *args, **kwargs):
@@ -183,7 +186,7 @@ def built(case: Case) -> Decoder:
 
 
 def sharded(model: torch.nn.Module, parts: list, last: list) -> torch.nn.Module:
-    """Wrapped by FSDP2: each of `parts` for itself, `last` as one that stays gathered."""
+    """Wraps the model with FSDP2: each of `parts` separately, `last` as one that stays gathered."""
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for module in parts:
         fully_shard(module, mp_policy=policy)
@@ -193,7 +196,7 @@ def sharded(model: torch.nn.Module, parts: list, last: list) -> torch.nn.Module:
 
 
 def launches(run) -> dict:
-    """Kernels of one `run` by kind, with their seconds, and calls of the driver."""
+    """Returns the kernels of one `run` by kind, with their seconds, and calls of the driver."""
     with torch.profiler.profile(activities=torch.profiler.supported_activities()) as profile:
         run()
         synchronize()
@@ -202,7 +205,7 @@ def launches(run) -> dict:
     names: dict[str, list[float]] = {}
     for event in profile.events():
         if event.device_type == torch.autograd.DeviceType.CUDA:
-            if event.name.startswith(("FSDP::", "Optimizer.")):  # annotations, beside the kernels they span
+            if event.name.startswith(("FSDP::", "Optimizer.")):  # annotations that span kernels
                 continue
             for table, key in ((kernels, kind(event.name)), (names, event.name[:90])):
                 entry = table.setdefault(key, [0, 0.0])
@@ -258,7 +261,8 @@ def measured(case: Case, steps: int) -> dict:
 
 
 def join(ranks: int) -> None:
-    """A process group of this process alone, or torch's fake one of several ranks; one of that size that exists is kept."""
+    """Creates a process group of this process alone, or torch's fake one of several ranks. An existing one of that
+    size is kept."""
     if dist.is_initialized():
         if dist.get_world_size() == ranks:
             return

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kListed = 8;
 
-/// The margin that the peak of a plan leaves, so that the plan itself is within it.
+/// Returns the margin that the peak of a plan leaves, such that the plan itself satisfies it.
 double margin_below(const Prediction& p) {
   const double share = 1 - static_cast<double>(p.peak_memory_bytes) / static_cast<double>(p.memory_limit_bytes);
   const double step = 2 / static_cast<double>(p.memory_limit_bytes);  // room is rounded down to bytes
@@ -24,7 +24,7 @@ double margin_below(const Prediction& p) {
 
 bool fits(const std::optional<PlannerResult>& result) { return result && result->prediction.fits; }
 
-/// Fastest first, one for each plan.
+/// Sorts the changes, fastest first, and keeps one for each plan.
 std::vector<SingleChange> ranked(std::vector<SingleChange> changes, std::int64_t present_ns, bool runs) {
   std::erase_if(changes, [&](const SingleChange& c) { return !c.fits || (runs && c.iteration_ns >= present_ns); });
   std::stable_sort(changes.begin(), changes.end(),
@@ -35,8 +35,7 @@ std::vector<SingleChange> ranked(std::vector<SingleChange> changes, std::int64_t
   return changes;
 }
 
-/// Dimensions that a search leaves switched off unless the job names them: a present plan that uses one has it in its
-/// space.
+/// Adds to the space the dimensions that the present plan uses but a search leaves off unless the job names them.
 std::map<std::string, std::vector<std::string>> widen(const PresentConfiguration& present, SearchSpace& space) {
   std::map<std::string, std::vector<std::string>> out;
   for (const Dimension d : {Dimension::offload, Dimension::overlap_tp}) {
@@ -49,8 +48,8 @@ std::map<std::string, std::vector<std::string>> widen(const PresentConfiguration
   return out;
 }
 
-/// The present plan, or its best single change, where it is faster than what the search found: no answer is worse than
-/// either.
+/// Takes the present plan, or its best single change, if it is faster than the plan found by search. No answer is
+/// then slower than either.
 Status keep_the_better(const Job& job, Improvement& out) {
   const auto best_ns = [&] { return out.best ? out.best->prediction.iteration_ns : INT64_MAX; };
   if (fits(out.present) && out.present->prediction.iteration_ns < best_ns()) {
@@ -65,7 +64,8 @@ Status keep_the_better(const Job& job, Improvement& out) {
   return {};
 }
 
-/// A present plan that fits and leaves less than the usual margin is compared with plans that leave as much.
+/// Lowers the memory margin to that of the present plan, if it fits with less than the usual margin. Alternatives
+/// then leave as much.
 void take_its_margin(Improvement& out, Job& searched) {
   if (!fits(out.present) || out.present->prediction.fits_with_margin || searched.search.memory_margin) return;
   searched.search.memory_margin = margin_below(out.present->prediction);

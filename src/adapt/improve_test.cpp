@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A present configuration on eight devices: the best plan is no slower, every listed change gains, and what does not
-// run is answered.
+// Improves a present configuration on eight devices: the best plan is no slower, every listed change gains, and a
+// configuration that does not run gets an answer.
 #include "espalier/improve.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST(Improve, BrokenRulesAreAnswered) {
   EXPECT_TRUE(tp);
 }
 
-/// 4 devices of 4 GB, on which the states of 134 M parameters fit only on the host.
+/// Returns a job on 4 devices of 4 GB. The states of its 134 M parameters fit only on the host.
 Job tight_job() {
   auto job = load_job(
       R"({model: {model_type: llama, hidden_size: 1024, intermediate_size: 2816, num_hidden_layers: 8, num_attention_heads: 16, vocab_size: 32000},
@@ -74,8 +74,8 @@ Job tight_job() {
   return *job;
 }
 
-// A search leaves offload out unless the job names it; a present plan that offloads is in the space, so that the answer
-// is no worse than it.
+// A search leaves offload out unless the job names it. A present plan that offloads is in the space, so that the
+// answer is no worse than it.
 TEST(Improve, TheSpaceHoldsThePresentPlan) {
   const Job job = tight_job();
   Strategy s;
@@ -97,7 +97,7 @@ TEST(Improve, TheSpaceHoldsThePresentPlan) {
   EXPECT_LE(answer->best->prediction.iteration_ns, now->prediction.iteration_ns);
 }
 
-// Stages cut by hand are outside the space: where nothing else fits, the present plan is the answer.
+// Stages cut by hand are outside the space. If nothing else fits, the present plan is the answer.
 TEST(Improve, ThePresentPlanIsTheAnswerWhereNothingElseFits) {
   Job job = small_job();
   job.search.allow["micro_batch"] = {16};

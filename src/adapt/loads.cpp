@@ -24,7 +24,7 @@ Loads::Loads(const Cluster& cluster, const ClusterState& state) : cluster_(&clus
       group_of_.push_back(g);
     }
   factor_.assign(group_of_.size(), 1.0);
-  std::vector<double> of_devices = factor_;  // the mean over a node's devices
+  std::vector<double> of_devices = factor_;  // mean over a node's devices
   nodes_.resize(group_of_.size());
   for (auto* seconds : {&out_s_, &in_s_, &inside_out_s_, &inside_in_s_}) seconds->assign(node_of_.size(), 0.0);
   for (const CapacityFactor& c : state.capacity) {
@@ -88,7 +88,7 @@ FabricLevel Loads::way_level(std::int64_t from, std::int64_t to) const {
 const GroupPath* Loads::links_between(std::size_t from_node, std::size_t to_node) {
   if (group_of_[from_node] == group_of_[to_node] || cluster_->links.empty()) return nullptr;
   const GroupPath* path = ways_.way(group_of_[from_node], group_of_[to_node]);
-  ESPALIER_CHECK(path != nullptr);  // whoever is not reached is never asked
+  ESPALIER_CHECK(path != nullptr);  // callers ask only for reachable devices
   return path;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans on links with token buckets: candidates of several rates, each run step after step (espalier/long_run.h).
+// Plans on links with token buckets: runs candidates for several rates step after step (espalier/long_run.h).
 #include "espalier/long_run.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@
 namespace espalier {
 namespace {
 
-/// For what plans are searched: how far the rate is from the sustained to the full one, in equal factors.
+/// Describes a rate for which plans are searched. `share` places it between the sustained and the full rate, in equal
+/// factors.
 struct SearchedRate {
   double share;
   const char* name;
@@ -36,7 +37,7 @@ Status refused(const Job& job) {
   return std::nullopt;
 }
 
-/// The job on links of this rate.
+/// Returns the job on links of this rate.
 Job job_at(const Job& job, double share) {
   Job out = job;
   out.cluster = at_bucket_rates(*job.with_buckets, share);
@@ -76,7 +77,7 @@ class LongRunChoice {
     candidate.planned_for = rate.name;
     candidate.plan = plan;
     auto run = long_run(job_, plan);
-    // what the network of shared links does not know
+    // The flow network does not support this plan.
     if (!run && run.error().kind == ErrorKind::bad_input) return std::nullopt;
     if (!run) return run.error();
     const auto lasting = simulate(job_, plan);

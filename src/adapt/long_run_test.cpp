@@ -12,13 +12,13 @@
 namespace espalier::adapt {
 namespace {
 
-/// Two nodes of a device, `bandwidth` Gb/s between them.
+/// Returns a cluster of two nodes with one device each, `bandwidth` Gb/s between them.
 std::string two_nodes(const std::string& bandwidth, const std::string& more = "") {
   return "{nodes: 2, devices_per_node: 1, device: a10, inter_node: {kind: ethernet, bandwidth: " + bandwidth +
          "Gb/s, nics_per_node: 1, latency: 0us}" + more + "}";
 }
 
-/// Both nodes give 8 Gb/s = 1 GB/s with tokens and 1 Gb/s = 0.125 GB/s without.
+/// Returns a job on two nodes that provide 8 Gb/s = 1 GB/s with tokens and 1 Gb/s = 0.125 GB/s without.
 Job behind_buckets(const std::string& size, const std::string& sustained = "1") {
   std::string rows;
   for (const char* node : {"node:0", "node:1"})
@@ -27,33 +27,33 @@ Job behind_buckets(const std::string& size, const std::string& sustained = "1") 
   return small_job(two_nodes("8", ", capacity: [" + rows + "]"));
 }
 
-constexpr double kSustained = 0.125;  // bytes a nanosecond
+constexpr double kSustained = 0.125;  // bytes per nanosecond
 
 double step_at(const std::string& bandwidth) {
   const Job job = small_job(two_nodes(bandwidth));
   return static_cast<double>(simulate(job, small_plan(job, 1, 1, 2)).value().prediction.iteration_ns);
 }
 
-/// What a step does beside sending: it takes p + c at 8 Gb/s and p + 2·c at 4 Gb/s.
+/// Returns the time p of a step without sending: it takes p + c at 8 Gb/s and p + 2·c at 4 Gb/s.
 double pause_of_step() { return 2 * step_at("8") - step_at("4"); }
 
-// One burst of B bytes a step, p without traffic. A bucket that holds more than ever comes in, r·p: T = p + B/r − p =
-// B/r. The first steps take what they take at full rate, as long as 560 GB of tokens last.
+// A step sends one burst of B bytes and has p without traffic. The bucket holds more than the r·p that can flow in: T
+// = p + B/r − p = B/r. The first steps run at full rate, as long as 560 GB of tokens last.
 TEST(LongRun, ALargeBucketGivesNoMoreThanComesIn) {
   const Job job = behind_buckets("560GB");
   const LongRun run = long_run(job, small_plan(job, 1, 1, 2)).value();
   EXPECT_TRUE(run.settled);
   EXPECT_NEAR(static_cast<double>(run.first_ns), step_at("8"), 0.02 * step_at("8"));
-  EXPECT_GT(run.bytes / kSustained, 2 * step_at("8"));  // what makes the case one
+  EXPECT_GT(run.bytes / kSustained, 2 * step_at("8"));  // true in the case described above
   EXPECT_NEAR(static_cast<double>(run.steps_ns), run.bytes / kSustained, 1e-6 * run.bytes / kSustained);
   EXPECT_DOUBLE_EQ(run.least_ns, run.bytes / kSustained);
-  // Tokens fall by B − r·T₁ a step of T₁ at full rate.
+  // Tokens fall by B − r·T₁ in a step of T₁ at full rate.
   const double first = static_cast<double>(run.first_ns), falls = run.bytes - kSustained * first;
   EXPECT_NEAR(run.lasts_s, 560e9 / falls * first * 1e-9, 2 * first * 1e-9);
 }
 
-// Buckets of 10 and 50 MB, less than r·p ≥ 90 MB, are full again before each burst: T = p + B/r − b/r, 40 MB / (0.125
-// GB/s) = 320 ms apart, and longer than what comes in takes.
+// Buckets of 10 and 50 MB, less than r·p ≥ 90 MB, are full again before each burst: T = p + B/r − b/r. The two steps
+// differ by 40 MB / (0.125 GB/s) = 320 ms, and last longer than the inflow requires.
 TEST(LongRun, ASmallBucketIsFullBeforeEachBurst) {
   const Job ten = behind_buckets("10MB"), fifty = behind_buckets("50MB");
   const Plan plan = small_plan(ten, 1, 1, 2);
@@ -64,8 +64,8 @@ TEST(LongRun, ASmallBucketIsFullBeforeEachBurst) {
 }
 
 // Pipelines send the boundary of a block: 64 samples · 1024 tokens · 1024 · 2 bytes = 134 MB a step and direction,
-// which take 0.54 s at 2 Gb/s. The two stages compute for longer than that: the bucket never gets empty, and every step
-// is like the first.
+// which take 0.54 s at 2 Gb/s. The two stages compute for longer than that. The bucket never gets empty, and every
+// step is like the first.
 TEST(LongRun, APlanThatSendsLittleLosesNothing) {
   const Job job = behind_buckets("4GB", "2");
   const LongRun run = long_run(job, small_plan(job, 1, 2, 1)).value();
@@ -75,7 +75,7 @@ TEST(LongRun, APlanThatSendsLittleLosesNothing) {
   EXPECT_TRUE(std::isinf(run.lasts_s));
 }
 
-// The job is priced at the rate that lasts: its estimate is that of a cluster of 1 Gb/s, an upper bound of the long
+// The job is priced at the sustained rate. Its estimate is that of a cluster of 1 Gb/s, an upper bound of the long
 // run.
 TEST(LongRun, PricesAreThoseOfTheSustainedRate) {
   const Job job = behind_buckets("560GB");
@@ -111,9 +111,9 @@ TEST(LongRun, TheAnswerIsTheBestOfItsCandidatesAndNoBetterThanItsBound) {
   }
 }
 
-// 2 nodes of 4 devices behind 40 Gb/s each: 1.25 GB/s a device, all 5 GB/s for one that talks alone. A bucket of node:1
-// of 10 Gb/s, 2.5 Gb/s sustained: at its full rate 1.25/4 GB/s a device; half way 5 Gb/s, √(10·2.5); what lasts is 2.5
-// Gb/s.
+// There are 2 nodes of 4 devices behind 40 Gb/s each: 1.25 GB/s a device, all 5 GB/s for a device that sends alone.
+// node:1 has a bucket of 10 Gb/s, 2.5 Gb/s sustained. At its full rate this is 1.25/4 GB/s a device, half way 5 Gb/s,
+// √(10·2.5), and in the long run 2.5 Gb/s.
 TEST(LongRun, LevelsOfAGroupAtARate) {
   const Cluster whole =
       load_cluster(

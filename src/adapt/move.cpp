@@ -16,13 +16,13 @@ namespace {
 
 constexpr std::array kMoving = {StateKind::parameters, StateKind::optimizer};
 
-/// What the ranks of a plan hold, each share computed once; equal shares of a holding have one number.
+/// Holds the shares of a plan's ranks. Each share is computed once; equal shares of a holding have one number.
 class HeldShares {
  public:
   HeldShares(const MoveScene& scene, std::vector<Holding> holdings) : scene_(&scene), holdings_(std::move(holdings)) {}
 
   [[nodiscard]] const std::vector<Holding>& holdings() const { return holdings_; }
-  /// Holdings of a layer.
+  /// Returns the holdings that contain a layer.
   [[nodiscard]] std::vector<int> of_layer(std::int32_t layer) const {
     std::vector<int> out;
     for (std::size_t i = 0; i < holdings_.size(); ++i)
@@ -54,7 +54,7 @@ class HeldShares {
   std::map<std::pair<int, std::int32_t>, Shares> known_;
 };
 
-/// Layers that are of one kind and held alike, before and after.
+/// Describes layers of one kind that are held alike before and after.
 struct Alike {
   std::int32_t kind = 0;
   std::vector<int> before, after;
@@ -69,13 +69,13 @@ std::map<Alike, std::int64_t> layers_alike(const Model& model, const HeldShares&
   return out;
 }
 
-/// A device of the whole cluster and what it holds.
+/// Holds a device of the whole cluster and the intervals that it holds.
 struct DeviceHolding {
   std::int64_t device = 0;
   const Intervals* set = nullptr;
 };
 
-/// Who holds each piece between two borders of anybody's intervals.
+/// Lists the holders of each piece between two interval borders of any device.
 class HeldPieces {
  public:
   explicit HeldPieces(const std::vector<DeviceHolding>& owners) {
@@ -88,7 +88,7 @@ class HeldPieces {
       for (const Interval& piece : *owner.set)
         for (std::size_t k = place(piece.first); borders_[k] < piece.last; ++k) holders_[k].push_back(owner.device);
   }
-  /// visit(elements, holders): every part of `missing`; no holders: null.
+  /// Calls visit(elements, holders) for every part of `missing`. `holders` is null if there are none.
   template <class Visit>
   void each(const Interval& missing, const Visit& visit) const {
     std::int64_t at = missing.first;
@@ -108,7 +108,7 @@ class HeldPieces {
     return static_cast<std::size_t>(std::lower_bound(borders_.begin(), borders_.end(), x) - borders_.begin());
   }
   std::vector<std::int64_t> borders_;
-  std::vector<std::vector<std::int64_t>> holders_;  // from each border to the next
+  std::vector<std::vector<std::int64_t>> holders_;  // one entry per pair of neighbouring borders
 };
 
 class Mover {
@@ -179,8 +179,8 @@ class Mover {
     }
   }
 
-  /// Holders that may give to a device: of its own node; else of its group where one of them has its full way to the
-  /// network; else any.
+  /// Returns the sources for a device. Holders on its own node come first, then those of its group if one of
+  /// them has its full path to the network, then all others.
   std::vector<std::int64_t> sources(std::int64_t device, const std::vector<std::int64_t>& holders) {
     std::vector<std::int64_t> all, near;
     bool inside = false, wide = false;
@@ -195,7 +195,7 @@ class Mover {
     return inside || wide ? near : all;
   }
 
-  /// In parts, each from the source whose way would have carried it first.
+  /// Fetches bytes in parts, each from the source whose path would have carried it first.
   void fetch(std::int64_t device, std::int64_t bytes, const std::vector<std::int64_t>* holders) {
     const std::vector<std::int64_t> from = holders == nullptr ? std::vector<std::int64_t>() : sources(device, *holders);
     if (from.empty()) {
@@ -219,7 +219,7 @@ class Mover {
     }
   }
 
-  /// What the device that reads most of a checkpoint takes.
+  /// Returns the seconds for the device that reads most of a checkpoint.
   [[nodiscard]] double storage_s() const {
     std::int64_t most = 0;
     for (const auto& [device, bytes] : reads_) most = std::max(most, bytes);
@@ -269,12 +269,12 @@ Result<std::vector<std::vector<std::int64_t>>> kept_bytes(const MoveScene& scene
   auto after = holdings_of(to, *scene.model);
   if (!after) return after.error();
   HeldShares old(scene, std::move(*before)), now(scene, std::move(*after));
-  std::map<std::int64_t, std::size_t> place;  // of a device of the whole cluster
+  std::map<std::int64_t, std::size_t> place;  // index of a device of the whole cluster
   for (std::size_t i = 0; i < devices.size(); ++i) place[devices[i]] = i;
   const StatePolicy states = states_of(*scene.engine, scene.training);
   std::vector<std::vector<std::int64_t>> out(devices.size(), std::vector<std::int64_t>(devices.size()));
   for (const auto& [alike, layers] : layers_alike(*scene.model, old, now)) {
-    std::map<std::tuple<int, int, int, int>, std::int64_t> known;  // bytes of a share here that is a share there
+    std::map<std::tuple<int, int, int, int>, std::int64_t> known;  // bytes common to a new and an old share
     for (const int b : alike.after)
       for (const int a : alike.before) {
         const Holding &hb = now.holdings()[static_cast<std::size_t>(b)], &ha = old.holdings()[static_cast<std::size_t>(a)];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What moves, by hand on one layer kind at a time; and that a new plan is put where it moves least, against all
-// permutations.
+// Tests by hand, one layer kind at a time, what moves. Also tests against all permutations that a new plan is placed
+// where it moves least.
 #include "adapt/move.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ Placed in_order(const Plan& plan, std::int64_t devices) {
 
 MoveScene layer_pricing_of(const Job& job) { return {&job.model, find_engine(job.engine), job.training, &job.cluster, {}, {}}; }
 
-/// Bytes of parameters, master weights and moments of the whole model: 2 + 4 + 8 an element.
+/// Returns the bytes of parameters, master weights and moments of the whole model: 2 + 4 + 8 an element.
 std::int64_t states(const Job& job) { return parameter_count(job.model) * 14; }
 
 TEST(Move, ToTheSamePlanMovesNothing) {
@@ -36,11 +36,11 @@ TEST(Move, ToTheSamePlanMovesNothing) {
   EXPECT_EQ(m.storage_bytes, 0);
   EXPECT_TRUE(m.links.empty());
   EXPECT_DOUBLE_EQ(m.pause_s(), 30);
-  // Parameters on all four, everything else once.
+  // All four devices keep the parameters; everything else is kept once.
   EXPECT_EQ(m.kept_bytes, parameter_count(job.model) * (4 * 2 + 12));
 }
 
-// From four replicas to four stages: every device holds all of it already.
+// From four replicas to four stages nothing moves: every device already holds everything.
 TEST(Move, FromReplicasToStagesMovesNothing) {
   const Job job = small_job(kFour);
   const Plan replicas = small_plan(job, 1, 1, 4), stages = small_plan(job, 1, 4, 1);
@@ -49,8 +49,8 @@ TEST(Move, FromReplicasToStagesMovesNothing) {
   EXPECT_EQ(m.kept_bytes, states(job));
 }
 
-// And back: of four copies one quarter each is there, three are fetched. What goes out of all nodes is what comes in,
-// and the pause is what the busiest of them needs.
+// In the reverse direction, one quarter of each of the four copies is there, and three are fetched. The bytes out of
+// all nodes equal the bytes in, and the busiest node determines the pause.
 TEST(Move, FromStagesToReplicas) {
   const Job job = small_job(kFour);
   const Plan replicas = small_plan(job, 1, 1, 4), stages = small_plan(job, 1, 4, 1);
@@ -72,8 +72,8 @@ TEST(Move, FromStagesToReplicas) {
   EXPECT_NEAR(most, static_cast<double>(busiest->bytes) / (network.bandwidth.count() * network.efficiency), 1e-9);
 }
 
-// Two stages of two replicas; a node of the first is gone. The new plan stands on the other three and one in its place:
-// what the lost one held comes from its twin.
+// There are two stages of two replicas, and a node of the first is lost. The new plan uses the other three and one in
+// its place, which receives the lost states from its twin.
 TEST(Move, TheTwinOfALostDeviceGives) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 1, 2, 2);
@@ -84,8 +84,8 @@ TEST(Move, TheTwinOfALostDeviceGives) {
   for (const LinkLoad& link : m.links) EXPECT_TRUE(link.link == "node:1 out" || link.link == "node:0 in") << link.link;
 }
 
-// ZeRO shards states over two replicas: with one of them gone half of the states of its stage are nowhere. All is read
-// from the checkpoint.
+// ZeRO shards states over two replicas. If one of them is lost, half of the states of its stage are lost. Everything
+// is then read from the checkpoint.
 TEST(Move, LostShardsAreReadFromStorage) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 1, 2, 2, ZeroStage::optimizer);
@@ -101,7 +101,7 @@ TEST(Move, LostShardsAreReadFromStorage) {
   EXPECT_EQ(m.links.front().link, "storage");
 }
 
-// Bytes stay inside a node where a holder is there: replicas of tp 2 to the other half.
+// Bytes stay inside a node that has a holder: replicas of tp 2 send to the other half.
 TEST(Move, TheNearestHolderGives) {
   const Job job = small_job("{nodes: 2, devices_per_node: 2, device: a100-sxm-80gb}");
   const Plan stages = small_plan(job, 2, 1, 2), replicas = small_plan(job, 1, 1, 4);
@@ -111,8 +111,8 @@ TEST(Move, TheNearestHolderGives) {
 
 constexpr const char* kOne = "{nodes: 1, devices_per_node: 1, device: a100-sxm-80gb}";
 
-// Two replicas go from nodes 0 and 1 to 2 and 3. Node 0 is narrowed to a thousandth: it gives nothing, and node 1 gives
-// to both.
+// Two replicas move from nodes 0 and 1 to 2 and 3. Node 0 is narrowed to a thousandth: it sends nothing, and node 1
+// sends to both.
 TEST(Move, ANarrowedHolderIsPassedOver) {
   const Job job = small_job(kFour), two = small_job("{nodes: 2, devices_per_node: 1, device: a100-sxm-80gb}");
   const Plan plan = small_plan(two, 1, 1, 2);
@@ -123,14 +123,15 @@ TEST(Move, ANarrowedHolderIsPassedOver) {
   for (const LinkLoad& link : m.links) EXPECT_NE(link.link, "node:0 out");
   EXPECT_EQ(m.peer_bytes, 2 * states(job));
   EXPECT_LT(m.transfer_s, 2.1 * usual.transfer_s) << "one gives to both, in place of one each";
-  // Both holders are narrowed, one tenfold, one a thousandfold: the eight parts go the way that is free first.
+  // Both holders are narrowed, one tenfold, one a thousandfold. Each of the eight parts takes the path that is free
+  // first.
   scene.state.capacity = {{"node:0", 0.001}, {"node:1", 0.1}};
   const Move slow = move_of(scene, in_order(plan, 2), {&plan, {2, 3}}).value();
   EXPECT_EQ(slow.links.front().link, "node:1 out");
 }
 
-// What is left of the only holder's way would take hours; a checkpoint is read, and its age is lost. Where it is older
-// than that, peers are waited for.
+// The narrowed path of the only holder would take hours. A checkpoint is read, at the cost of its age. If it is older
+// than that, peers are used.
 TEST(Move, ACheckpointIsReadWherePeersAreSlower) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(small_job(kOne), 1, 1, 1);
@@ -149,7 +150,7 @@ TEST(Move, ACheckpointIsReadWherePeersAreSlower) {
   EXPECT_GT(waits.transfer_s, 3600);
 }
 
-// Two groups whose link from b to a is lost: what only b holds is lost to a.
+// There are two groups whose link from b to a is lost. States that only b holds are lost to a.
 TEST(Move, NothingComesOverALostLink) {
   const Job job = small_job(
       "{groups: [{nodes: 1, devices_per_node: 1, device: a100-sxm-80gb}, {nodes: 1, devices_per_node: 1, device: a100-sxm-80gb}],"
@@ -166,7 +167,7 @@ TEST(Move, NothingComesOverALostLink) {
   EXPECT_EQ(m.storage_bytes, states(one));
 }
 
-/// Least bytes over all permutations of four nodes.
+/// Compares with the least bytes over all permutations of four nodes.
 TEST(Settle, EqualsAllPermutations) {
   const Job job = small_job(kFour);
   const MoveScene scene = layer_pricing_of(job);
@@ -187,7 +188,7 @@ TEST(Settle, EqualsAllPermutations) {
     }
 }
 
-// A slow node is no place for a healthy one.
+// A slow node does not replace a healthy one.
 TEST(Settle, ClassesKeepTheirPlaces) {
   const Job job = small_job(kFour);
   MoveScene scene = layer_pricing_of(job);

@@ -23,7 +23,7 @@ constexpr std::size_t kNearest = 16;
 constexpr double kSecondsPerDay = 86400;
 constexpr const char* kNoBetter = "no better, by the work alone";
 
-/// Numbers of nodes of a group that are tried: none, powers of two, all.
+/// Returns the numbers of nodes of a group to try: none, powers of two, all.
 std::vector<std::int64_t> counts_of(const Cluster& cluster, std::size_t group) {
   std::vector<std::int64_t> out;
   if (!cluster.homogeneous()) out.push_back(0);
@@ -32,8 +32,8 @@ std::vector<std::int64_t> counts_of(const Cluster& cluster, std::size_t group) {
   return out;
 }
 
-/// All sizes, at most kMostSizes: where there are more the smallest numbers of the group with the most choices are left
-/// out.
+/// Returns all sizes, at most kMostSizes. If there are more, the smallest numbers of the group with the most choices
+/// are left out.
 std::vector<std::vector<std::int64_t>> sizes_of(const Cluster& cluster) {
   std::vector<std::vector<std::int64_t>> counts;
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) counts.push_back(counts_of(cluster, g));
@@ -61,10 +61,10 @@ std::vector<std::vector<std::int64_t>> sizes_of(const Cluster& cluster) {
   return out;
 }
 
-/// The outcome of a size; unknown: it was not searched to an answer of its own.
+/// States the outcome of a size; unknown: it was not searched to an answer of its own.
 enum class Progress { unknown, holds, fails };
 
-/// A size, what it costs an hour, and what no plan on it is below.
+/// Holds a size, its cost per hour, and a lower bound of all plans on it.
 struct Size {
   SizeAnswer answer;
   Job job;
@@ -73,7 +73,7 @@ struct Size {
   [[nodiscard]] double least_cost() const { return least_s * answer.per_hour / 3600; }
 };
 
-/// Nodes of each group of the whole cluster that a plan on a size uses.
+/// Returns how many nodes of each group of the whole cluster a plan on a size uses.
 std::vector<std::int64_t> used_nodes(const Size& size, const Plan& plan) {
   const Cluster& cluster = size.job.cluster;
   std::set<std::int64_t> nodes;
@@ -83,7 +83,7 @@ std::vector<std::int64_t> used_nodes(const Size& size, const Plan& plan) {
         for (std::int64_t k = 0; k < range.count; ++k) nodes.insert(cluster.node_of(range.first + k * range.stride));
   std::vector<std::int64_t> own(cluster.groups.size(), 0), out;
   for (const std::int64_t node : nodes) ++own[cluster.group_of_node(node)];
-  std::size_t present = 0;  // groups without nodes are no groups of the size
+  std::size_t present = 0;  // the size has no groups without nodes
   for (const std::int64_t count : size.answer.nodes_by_group) out.push_back(count > 0 ? own[present++] : 0);
   return out;
 }
@@ -96,21 +96,22 @@ class ObjectiveChoice {
  private:
   [[nodiscard]] Status refused() const;
   Status add_size(std::vector<std::int64_t> nodes);
-  /// The most promising of those from `first` on before the others.
+  /// Sorts the sizes from `first` on, most promising first.
   void order(std::size_t first);
   Status add_sizes();
   [[nodiscard]] std::set<std::vector<std::int64_t>> between() const;
   void search_all(std::size_t first);
-  /// Why a size cannot be the answer, by its bounds; empty: it may be.
+  /// Returns why the bounds exclude a size from being the answer; empty if they do not.
   [[nodiscard]] std::string loses(const Size& size) const;
-  /// `whatever`: even where its bounds say that it loses.
+  /// Searches a size. `whatever`: even if its bounds exclude it.
   void search(Size& size, bool whatever = false);
   [[nodiscard]] double value(double seconds, double cost) const {
     return job_.objective->minimise == Objective::Minimise::cost ? cost : seconds;
   }
-  /// Of the whole run; 0: not known.
+  /// Returns the steps of the whole run; 0 if unknown.
   [[nodiscard]] double steps() const { return steps_of_run(job_.training); }
-  /// By what factor a plan exceeds the budget or the deadline, the larger of the two; up to 1: it does not.
+  /// Returns the factor by which a plan exceeds the budget or the deadline, whichever is larger; up to 1 it exceeds
+  /// neither.
   [[nodiscard]] double excess(const SizeAnswer& a) const;
   [[nodiscard]] bool limited() const { return job_.objective->budget_per_step || job_.objective->deadline_s; }
   [[nodiscard]] ObjectiveAnswer take();
@@ -152,9 +153,9 @@ Status ObjectiveChoice::add_size(std::vector<std::int64_t> nodes) {
     per_hour += static_cast<double>(nodes[g] * group.devices_per_node) * group.price_per_device_hour.value_or(0.0);
   }
   auto present = adapt::present_on(job_.cluster, job_.cluster_source, {}, numbers);
-  // groups that reach each other by way of one that is left out
+  // These groups reach each other only through a group that is left out.
   if (!present) return {};
-  if (!load_cluster(present->source, "cluster")) return {};  // its file would name links of groups that are left out
+  if (!load_cluster(present->source, "cluster")) return {};  // the file would name links of absent groups
   Size size{{}, job_};
   size.job.cluster = std::move(present->cluster);
   size.job.cluster_source = std::move(present->source);
@@ -186,14 +187,14 @@ Status ObjectiveChoice::add_sizes() {
   return std::nullopt;
 }
 
-/// Numbers of nodes between one that fails and the next larger or smaller one that holds, group by group.
+/// Returns the numbers of nodes between one that fails and the next larger or smaller one that holds, group by group.
 std::set<std::vector<std::int64_t>> ObjectiveChoice::between() const {
   std::set<std::vector<std::int64_t>> out;
   std::map<std::vector<std::int64_t>, Progress> tried;
   for (const Size& size : sizes_) tried[size.answer.nodes_by_group] = size.standing;
   for (const auto& [nodes, standing] : tried) {
     for (std::size_t g = 0; g < nodes.size(); ++g) {
-      std::vector<std::int64_t> next = nodes;  // the next larger number of this group that was tried
+      std::vector<std::int64_t> next = nodes;  // the next larger number tried for this group
       do ++next[g];
       while (next[g] <= job_.cluster.groups[g].nodes && tried.count(next) == 0);
       const auto at = tried.find(next);
@@ -256,7 +257,7 @@ double ObjectiveChoice::excess(const SizeAnswer& a) const {
   return out;
 }
 
-/// Every size loses by its bounds: those that lose least are searched, so that the answer can tell by how much.
+/// If the bounds exclude every size, searches the nearest ones, so that the answer can state by how much they miss.
 void ObjectiveChoice::search_nearest() {
   const Objective& o = *job_.objective;
   if (!limited() || std::any_of(sizes_.begin(), sizes_.end(), [](const Size& s) { return s.answer.iteration_ns > 0; })) return;
@@ -273,7 +274,7 @@ void ObjectiveChoice::search_nearest() {
   }
 }
 
-/// "12.3 days, 2.3 days (23 %) after the deadline".
+/// Returns a text such as "12.3 days, 2.3 days (23 %) after the deadline".
 std::string beyond(double value, double most, const std::string& unit, const char* limit) {
   const double over = value - most;
   const int digits = over < 0.01 ? 4 : over < 0.1 ? 3 : over < 10 ? 2 : over < 100 ? 1 : 0;
@@ -293,7 +294,7 @@ Error ObjectiveChoice::none() const {
   const double days = static_cast<double>(a.iteration_ns) * 1e-9 * steps() / kSecondsPerDay;
   const bool late = o.deadline_s && days * kSecondsPerDay > *o.deadline_s;
   const bool dear = o.budget_per_step && a.expense && a.expense->per_step > *o.budget_per_step;
-  const double scale = steps() > 0 ? steps() : 1;  // money of the whole run, where its length is known
+  const double scale = steps() > 0 ? steps() : 1;  // money of the whole run, if its length is known
   const std::string unit = dear ? cat(a.expense->currency, steps() > 0 ? "" : " a step") : "";
   const int digits = steps() > 0 ? 2 : 4;
   std::string found = cat("no plan within ",

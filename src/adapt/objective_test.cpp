@@ -10,13 +10,12 @@ namespace {
 
 constexpr const char* kPriced = "{nodes: 4, devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 2}";
 
-/// The figures of a size belong together: a step's cost is hours times price of its nodes, and the answer is the least
-/// of them.
+/// The figures of a size must agree: a step costs hours times the price of its nodes, and the answer is the cheapest.
 TEST(PlanForObjective, TheCheapestOfAllSizes) {
   const Job job = small_job(kPriced, "{objective: {minimise: cost}}");
   const auto found = plan_for_objective(job, {});
   ASSERT_TRUE(found.ok()) << found.error().message();
-  ASSERT_EQ(found->sizes.size(), 3U);  // 1, 2 and 4 nodes
+  ASSERT_EQ(found->sizes.size(), 3U);  // with 1, 2 and 4 nodes
   for (const SizeAnswer& a : found->sizes) {
     EXPECT_DOUBLE_EQ(a.per_hour, 2.0 * static_cast<double>(a.devices));
     if (a.iteration_ns == 0) continue;
@@ -29,8 +28,8 @@ TEST(PlanForObjective, TheCheapestOfAllSizes) {
   EXPECT_EQ(found->answer->prediction.cost->devices, found->sizes[found->best].devices);
 }
 
-/// Between the cheapest and the fastest: a budget that four nodes exceed and fewer do not, and a deadline that only
-/// four nodes meet.
+/// Lies between the cheapest and the fastest: a budget that four nodes exceed and fewer do not, and a deadline that
+/// only four nodes meet.
 TEST(PlanForObjective, BudgetAndDeadline) {
   Job job = small_job(kPriced, "{objective: {minimise: time}}");
   const auto fastest = plan_for_objective(job, {});
@@ -56,8 +55,8 @@ TEST(PlanForObjective, BudgetAndDeadline) {
   EXPECT_EQ(timely->sizes[timely->best].nodes_by_group, (std::vector<std::int64_t>{4}));
 }
 
-/// One node is too slow, eight are fast enough: every number between them is tried, and the answer is the cheapest that
-/// holds.
+/// One node is too slow, eight are fast enough. Every number between them is tried, and the answer is the cheapest
+/// that holds.
 TEST(PlanForObjective, EveryNumberOfNodesBetweenFailingAndHolding) {
   const auto on = [](int nodes) {
     Job job =
@@ -70,7 +69,7 @@ TEST(PlanForObjective, EveryNumberOfNodesBetweenFailingAndHolding) {
     const auto answer = plan_for_objective(on(nodes), {});
     return answer.ok() ? answer->answer->prediction.iteration_ns : 0;
   };
-  // Half way between the steps of four and of eight nodes: four fail, eight hold.
+  // The deadline is half way between the steps of four and of eight nodes: four fail, eight hold.
   const std::int64_t four = fastest_ns(4), eight = fastest_ns(8);
   ASSERT_GT(four, eight);
   Job job = on(8);
@@ -78,7 +77,7 @@ TEST(PlanForObjective, EveryNumberOfNodesBetweenFailingAndHolding) {
   job.objective->deadline_s = 1e9 / (64 * 1024) * 0.5e-9 * static_cast<double>(four + eight);
   const auto found = plan_for_objective(job, {});
   ASSERT_TRUE(found.ok()) << found.error().message();
-  EXPECT_EQ(found->sizes.size(), 7U);  // and 5, 6, 7
+  EXPECT_EQ(found->sizes.size(), 7U);  // and also 5, 6, 7
   for (const SizeAnswer& a : found->sizes) {
     if (!a.within) continue;
     EXPECT_GE(a.expense->per_step, found->sizes[found->best].expense->per_step);
@@ -103,8 +102,8 @@ TEST(PlanForObjective, ByHowMuchNothingHolds) {
   EXPECT_NE(dear.error().found.find("over the budget"), std::string::npos) << dear.error().message();
 }
 
-/// Padded samples of which a quarter is real take four times as many steps for the same tokens: a deadline that holds
-/// for full ones is missed.
+/// Padded samples of which a quarter is real take four times as many steps for the same tokens. A deadline that holds
+/// for full samples is missed.
 TEST(PlanForObjective, ADeadlineCountsTokensThatAreReal) {
   Job job = small_job(kPriced, "{objective: {minimise: time}}");
   job.training.tokens = 1e9;
@@ -139,7 +138,7 @@ TEST(PlanForObjective, RefusesWhatItCannotPrice) {
             std::string::npos);
 }
 
-/// Two kinds of which one is far cheaper for what it does: the other is left out.
+/// One of two kinds is far cheaper for its speed; the other is left out.
 TEST(PlanForObjective, LeavesTheDearKindOut) {
   const Job job = small_job(
       "{groups: [{name: dear, nodes: 1, devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 20}, {name: cheap, "
@@ -151,11 +150,11 @@ TEST(PlanForObjective, LeavesTheDearKindOut) {
   EXPECT_EQ(found->sizes[found->best].nodes_by_group[0], 0);
   EXPECT_GT(found->sizes[found->best].nodes_by_group[1], 0);
   EXPECT_EQ(found->sizes.size(), 5U);  // 0 or 1 by 0, 1 or 2, without nothing
-  // What is paid for is what the answer uses.
+  // The cost covers the devices that the answer uses.
   EXPECT_EQ(found->sizes[found->best].devices, found->answer->prediction.cost->devices);
 }
 
-/// A size of one group is that group as a cluster of its own: its plan can be read again and checked.
+/// A size of one group is that group as a cluster of its own. Its plan can be read again and checked.
 TEST(PlanForObjective, AnswersStandAlone) {
   const Job job = small_job(
       "{groups: [{name: dear, nodes: 1, devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 20}, {name: cheap, "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier.observation/1: read, and read off.
+// Reads espalier.observation/1 and derives a diagnosis from it.
 #include "espalier/observation.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// By stage of the plan, counted over its pipelines; −1: not used.
+/// Returns the stage of each device, counted over the plan's pipelines; −1 if it is not used.
 std::vector<std::int64_t> stage_of_devices(const Plan& plan, std::int64_t devices) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(devices), -1);
   std::int64_t number = 0;
@@ -64,7 +64,7 @@ Status read_ranks(const Job& job, const Plan& plan, const Observation& seen, dou
   }
   for (const RankSeen& rank : seen.ranks) {
     const std::vector<double>& peers = by_stage[stages[static_cast<std::size_t>(rank.rank)]];
-    if (peers.size() < 3) continue;  // of two nobody knows which one is slow
+    if (peers.size() < 3) continue;  // two ranks do not show which one is slow
     const double usual = median(peers);
     const double factor = usual > 0 ? (rank.forward_s + rank.backward_s) / usual : 1;
     if (factor >= least) out.what.slow.emplace_back(cat("rank:", rank.rank), factor);
@@ -74,7 +74,7 @@ Status read_ranks(const Job& job, const Plan& plan, const Observation& seen, dou
   return std::nullopt;
 }
 
-/// What the cluster says that a node or link gives.
+/// Returns the bandwidth of a node or link that the cluster states.
 double nominal_gbps(const Cluster& cluster, const ClusterTarget& target) {
   if (target.kind == ClusterTarget::Kind::link)
     return cluster.links[static_cast<std::size_t>(target.index)].bandwidth.count() * 8e-9;

@@ -43,7 +43,7 @@ TEST(Observation, WhatIsWrongIsRefused) {
     EXPECT_FALSE(load_observation(text, "obs.json").ok()) << text;
 }
 
-// Ranks 0 to 3 run the first of two stages: one takes 0.45 s where the median of them takes 0.3.
+// Ranks 0 to 3 run the first of two stages: one takes 0.45 s where their median is 0.3.
 TEST(Diagnosis, ASlowRankAmongThePeersOfItsStage) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 2, 2, 2);
@@ -56,7 +56,8 @@ TEST(Diagnosis, ASlowRankAmongThePeersOfItsStage) {
   EXPECT_NEAR(d.what.slow.front().second, 1.5, 1e-9);
 }
 
-// Twice the tokens take twice the time: nothing is slow, and a step of the plan's tokens is what it was.
+// Twice the tokens take twice the time: nothing is slow, and a step of the plan's tokens takes the same time as
+// before.
 TEST(Diagnosis, LongerSamplesAreNoSlowRanks) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 2, 2, 2);
@@ -85,7 +86,7 @@ TEST(Diagnosis, NarrowLinksAndLostNodes) {
   EXPECT_EQ(d.what.lost, std::vector<std::string>{"node:3"});
 }
 
-// What gives nothing is lost: the node is left, for good.
+// A link without bandwidth is lost: the node is abandoned permanently.
 TEST(Replan, ALinkThatGivesNothingIsLost) {
   const Job job = small_job(kFour, "{fix: {zero: 0}}");
   const Plan plan = small_plan(job, 2, 2, 2);
@@ -101,8 +102,8 @@ TEST(Replan, ALinkThatGivesNothingIsLost) {
     EXPECT_NE(node, 1);
 }
 
-// Two stages of two nodes each, and a node of the second hardly gets anything through: its twin has what it has. A plan
-// without it is moved to, for no more than the bytes of the others take.
+// Each of two stages has two nodes, and a node of the second has almost no bandwidth. Its twin holds the same states.
+// The answer moves to a plan without it, and the transfer uses only the other nodes.
 TEST(Replan, ANarrowNodeIsLeftWithoutItsLink) {
   const Job job = small_job("{nodes: 4, devices_per_node: 2, device: a100-sxm-80gb}", "{fix: {pp: 2, zero: 0}}");
   const Plan plan = small_plan(job, 1, 2, 4);

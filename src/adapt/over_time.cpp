@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job on a cluster that changes: plans that never change, the policy, and who knows what comes.
+// Plans a job on a changing cluster: plans that never change, the online policy, and the clairvoyant one.
 #include <algorithm>
 
 #include "adapt/policy.h"
@@ -74,8 +74,8 @@ class OverTimeAnswer {
     return out;
   }
 
-  /// The policy with the number of plans to choose from with which it does best: the more there are, the less they lose
-  /// and the larger its factor. With one, the best that never changes, it is that.
+  /// Holds the policy with the best number of plans to choose from. More plans lose less, but have a larger factor.
+  /// With one plan, this is the best that never changes.
   struct Followed {
     PolicyRun run;
     std::size_t plans = 1;
@@ -99,7 +99,7 @@ class OverTimeAnswer {
     return best;
   }
 
-  /// Rows and columns of these plans.
+  /// Returns the rows and columns of these plans.
   [[nodiscard]] Epochs table_of(const std::vector<std::size_t>& plans) const {
     const auto picked = [&](const std::vector<double>& row) {
       std::vector<double> out;

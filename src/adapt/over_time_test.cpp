@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans over traces in which links are lost, and many events.
+// Tests plans over traces with lost links and with many events.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ Job job_with(const std::string& events, const std::string& nodes = "nodes: 3") {
   return small_job("{" + nodes + ", devices_per_node: 1, device: a100-sxm-80gb, events: [" + events + "]}");
 }
 
-// Nothing gets through to node:1 from 100 s on: it is as good as away, and plans run on the other two.
+// node:1 has no bandwidth from 100 s on. It counts as away, and plans run on the other two.
 TEST(OverTime, ANodeBehindALostLinkIsAway) {
   const OverTime lost = plan_over_time(job_with("{time_s: 100, event: link, target: \"node:1\", value: 0}"), {}).value();
   const OverTime away = plan_over_time(job_with("{time_s: 100, event: leave, target: \"node:1\"}"), {}).value();
@@ -33,7 +33,7 @@ TEST(OverTime, TheOnlyNodeNeedsNoLink) {
   EXPECT_EQ(answer.plans[answer.best_static].runs_s, answer.length_s);
 }
 
-// Two sites that lose each other: each can train alone.
+// Two sites lose their link: each can train alone.
 TEST(OverTime, SitesThatLoseEachOtherPlanAlone) {
   const Job job = small_job(
       "{groups: [{nodes: 2, devices_per_node: 1, device: a100-sxm-80gb}, {nodes: 1, devices_per_node: 1, device: "
@@ -48,7 +48,7 @@ TEST(OverTime, SitesThatLoseEachOtherPlanAlone) {
   }));
 }
 
-// 4,000 events: replaying all that happened, or reading all of them again, for each of them would take a minute.
+// There are 4,000 events. Replaying the history, or reading it again, for each of them would take a minute.
 TEST(OverTime, ManyEventsArePlannedOver) {
   std::string events;
   for (int k = 0; k < 4000; ++k)

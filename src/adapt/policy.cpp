@@ -11,7 +11,7 @@ namespace {
 
 using base::kInfinity;
 
-/// The online policy at work.
+/// Runs the online policy.
 class Online {
  public:
   Online(const Epochs& epochs, std::size_t start, const PolicyRules& rules)
@@ -31,12 +31,12 @@ class Online {
   }
 
   void epoch(std::size_t e) {
-    // What was lost was lost by whoever ran on it.
+    // All work that a plan loses at once is charged to the plan that ran.
     for (std::size_t a = 0; a < counters_.size(); ++a) counters_[a] += epochs_->hit_s[e][a];
     run_.lost_s += epochs_->hit_s[e][plan_];
     double left = epochs_->length_s[e];
     const double blind = e == 0 ? 0.0 : std::min(left, rules_->detection_s);
-    // Before the change is noticed the plan goes on, and the counters know nothing of it.
+    // Until the change is noticed the plan continues, and the counters ignore the change.
     pass(e, blind, false);
     left -= blind;
     if (left > 0 || blind == epochs_->length_s[e]) begin_noticed(e);
@@ -52,7 +52,7 @@ class Online {
     at_s_ = end_s_;
   }
 
-  /// What keeping a plan costs at the begin of an epoch counts for all of them; the running one pays, or goes.
+  /// Charges every plan with the cost of keeping it at the begin of an epoch. The running plan pays it, or is left.
   void begin_noticed(std::size_t e) {
     for (std::size_t a = 0; a < counters_.size(); ++a) counters_[a] += epochs_->forced_s[e][a];
     const double forced = epochs_->forced_s[e][plan_];
@@ -67,12 +67,13 @@ class Online {
     at_s_ += seconds;
     if (!counted) return;
     for (std::size_t a = 0; a < counters_.size(); ++a) counters_[a] += seconds * loss(e, a);
-    // Exactly there: what is left of rounding must not hold time up.
+    // The counter is set exactly to the threshold: a rounding error must not stall time.
     if (loss(e, plan_) > 0 && counters_[plan_] > threshold_ * (1 - 1e-12))
       counters_[plan_] = std::max(counters_[plan_], threshold_);
   }
 
-  /// To the plan that loses least now among those that have not lost a move's worth in this phase. Whether it went.
+  /// Moves to the plan that loses least now among those that have not lost a move's worth in this phase. Returns
+  /// whether it moved.
   bool leave(std::size_t e) {
     const auto open = [&](std::size_t a) { return counters_[a] < threshold_; };
     bool any = false;
@@ -164,7 +165,7 @@ PolicyRun online_run(const Epochs& epochs, std::size_t start, const PolicyRules&
 
 namespace {
 
-/// Values of all plans after a chance to move, and where each came from.
+/// Returns the values of all plans after a chance to move; `from` receives the plan that each came from.
 std::vector<double> moved(const Epochs& epochs, const std::vector<double>& value, const std::vector<double>& stay,
                           std::vector<std::size_t>& from) {
   std::vector<double> next(value.size(), kInfinity);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The policy by hand on two plans; then its proven factor, and that it is never much worse than standing still, on 50
-// made-up traces.
+// Tests the policy by hand on two plans. Also tests its proven factor on 50 made-up traces, and that it is never much
+// worse than a plan that never changes.
 #include "adapt/policy.h"
 
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ Epochs two_plans(std::vector<double> lengths, std::vector<std::vector<double>> l
   return e;
 }
 
-// Plan 0 loses half of every second for 100 s: after 20 s it has lost 10 s, a move's worth, and is left. 10 + 10 = 20
-// s; who knew paid 10 (or began with the other plan for nothing).
+// Plan 0 loses half of every second for 100 s. After 20 s it has lost 10 s, the cost of a move, and is left: 10 + 10
+// = 20 s. The clairvoyant paid 10 s (or began with the other plan for nothing).
 TEST(Policy, LeavesAPlanWhenItHasLostAMovesWorth) {
   const Epochs e = two_plans({50, 100}, {{0, 1}, {0.5, 0}});
   const PolicyRun online = online_run(e, 0, {});
@@ -44,7 +44,7 @@ TEST(Policy, SitsOutWhatIsShort) {
   EXPECT_DOUBLE_EQ(clairvoyant_run(e).cost_s(), 8);
 }
 
-// Losses of up to 2 % for a week are noise: no change, whoever is ahead.
+// Losses of up to 2 % for a week are noise. The plan does not change, whichever is ahead.
 TEST(Policy, NoChangeInsideTheWindow) {
   std::mt19937 random(1);
   Epochs e = two_plans({}, {});
@@ -59,7 +59,7 @@ TEST(Policy, NoChangeInsideTheWindow) {
   EXPECT_GT(online_run(e, 0, {0, 0}).decisions.size(), 1u) << "without the window it would have moved";
 }
 
-// Noticed 5 s late: 5 s more at half speed, 2.5 s more lost.
+// The change is noticed 5 s late: another 5 s at half speed, another 2.5 s lost.
 TEST(Policy, DetectionDelays) {
   const Epochs e = two_plans({50, 100}, {{0, 1}, {0.5, 0}});
   const PolicyRun late = online_run(e, 0, {0.02, 5});
@@ -67,8 +67,8 @@ TEST(Policy, DetectionDelays) {
   EXPECT_EQ(late.decisions.back().at_s, 75);
 }
 
-// Nodes under plan 0 are exchanged for 4 s; as much as staying costs. Twelve seconds would be a move's worth: it moves
-// instead.
+// Replacing nodes under plan 0 takes 4 s, and staying costs as much. Twelve seconds would cost as much as a move, so
+// it moves instead.
 TEST(Policy, ForcedPausesArePaidOrFledFrom) {
   Epochs e = two_plans({50, 100}, {{0, 0.1}, {0, 0}});
   e.forced_s[1] = {4, 0};
@@ -77,19 +77,19 @@ TEST(Policy, ForcedPausesArePaidOrFledFrom) {
   const PolicyRun fled = online_run(e, 0, {});
   EXPECT_DOUBLE_EQ(fled.forced_s, 0);
   EXPECT_DOUBLE_EQ(fled.moves_s, 10);
-  // The other plan has lost 25 s by then, and loses no less: it is paid.
+  // The other plan has lost 25 s by then and loses no less now: f is paid.
   e.loss[0][1] = 0.5;
   EXPECT_DOUBLE_EQ(online_run(e, 0, {}).forced_s, 12);
 }
 
-// Plan 0 loses 40 s of work when its nodes leave; who knows goes to the other plan before, for 10 s and 1 s of lower
-// speed. Online loses them and stays: the threshold is 10 + 40.
+// Plan 0 loses 40 s of work when its nodes leave. The clairvoyant goes to the other plan before, for 10 s and 1 s of
+// lower speed. Online loses them and stays: the threshold is 10 + 40.
 TEST(Policy, WhoKnowsLeavesBeforeStatesAreLost) {
   Epochs e = two_plans({50, 10, 50}, {{0, 0.1}, {0, 0.1}, {0, 0.9}});
   e.hit_s[1] = {40, 0};
   EXPECT_DOUBLE_EQ(online_run(e, 0, {}).cost_s(), 40);
   const PolicyRun best = clairvoyant_run(e);
-  // Begins with plan 1: 5 s of lower speed, and goes to plan 0 after the loss for 10 s.
+  // It begins with plan 1 (5 s of lower speed) and goes to plan 0 after the loss, for 10 s.
   EXPECT_DOUBLE_EQ(best.cost_s(), 15);
   EXPECT_DOUBLE_EQ(threshold_of(e), 50);
   EXPECT_DOUBLE_EQ(factor_of(e), 2 * (50 + 40 + 10) / 10.0);
@@ -130,7 +130,7 @@ Epochs made_up(std::mt19937& random, bool losses) {
   return e;
 }
 
-/// The least cost over all assignments of plans to epochs and to the moments between them.
+/// Returns the least cost over all assignments of plans to epochs and to the moments between them.
 double by_hand(const Epochs& e) {
   const std::size_t n = 2 * e.length_s.size() - 1, k = e.plans();
   const auto way = [&](std::size_t a, std::size_t b, double stay) { return a == b ? stay : e.move_s[a][b]; };
@@ -163,9 +163,9 @@ TEST(Policy, TheClairvoyantIsTheBestOfAllAssignments) {
   }
 }
 
-// Both plans lose 6 s, then 3 s more; f of 2 s brings both counters to the threshold of 10: a new phase begins, and
-// plan 0, which loses no more than the other, pays f and stays. It has lost 9 s and moved nowhere, so that its moves do
-// not bound what it lost; the best static plan lost as much.
+// Both plans lose 6 s, then another 3 s. The f of 2 s brings both counters to the threshold of 10, so a new phase
+// begins. Plan 0 loses no more than the other, pays f and stays. It has lost 9 s without a move, so its moves do not
+// bound its loss; the best static plan lost as much.
 TEST(Policy, APhaseMayEndWithoutAMove) {
   Epochs e = two_plans({20, 30, 10}, {{0.3, 0.3}, {0.1, 0.1}, {0.1, 0.1}});
   e.forced_s[2] = {2, 2};
@@ -175,8 +175,8 @@ TEST(Policy, APhaseMayEndWithoutAMove) {
   EXPECT_DOUBLE_EQ(static_run(e, 0).cost_s(), 12);
 }
 
-// A statement without what is not noticed in time, and what is too small to move for, would be false: one plan loses
-// nothing, who is on the other notices after 1,000 s.
+// A bound without late detection and hysteresis would be wrong. One plan loses nothing; a run on the other notices
+// that after 1,000 s.
 TEST(Policy, TheBoundCountsWhatIsNotNoticed) {
   const Epochs e = two_plans({50, 3000}, {{0, 1}, {1, 0}});
   const PolicyRules rules{0.02, 1000};
@@ -190,8 +190,8 @@ TEST(Policy, TheBoundCountsWhatIsNotNoticed) {
   EXPECT_LE(lost, bound.lost_s());
 }
 
-// Also where every plan loses something at every moment, as plans do that are chosen from others, where states are lost
-// and pauses forced.
+// The bound also holds if every plan loses something at every moment, as plans chosen from a larger set do, and if
+// states are lost and pauses forced.
 TEST(Policy, HoldsWhatIsStatedOnTwoThousandTraces) {
   std::mt19937 random(17);
   for (int trace = 0; trace < 2000; ++trace) {
@@ -230,8 +230,8 @@ TEST(Policy, IsWithinItsFactorOnFiftyTraces) {
     regret += (online.cost_s() - best.cost_s()) / time;
     worst = std::max(worst, online.cost_s() / std::max(best.cost_s(), cheapest_move(e)));
     if (losses) continue;
-    // Never worse than the best static plan by more than its moves (twice, and one), noise, and what it had not noticed
-    // yet (**).
+    // Online is worse than the best static plan by at most its moves (twice, and one), noise, and the unnoticed
+    // changes (**).
     const double slack = rules.hysteresis * time + rules.detection_s * static_cast<double>(e.length_s.size());
     EXPECT_LE(online.lost_s, online.moves_s + online.forced_s + cheapest_move(e) + slack) << "trace " << traces;
     EXPECT_LE(online.cost_s(), still + online.moves_s + slack) << "trace " << traces;

@@ -39,7 +39,7 @@ std::string text_of(const base::Node& mapping, const std::string& key) {
   return "";
 }
 
-/// Links and prices of traffic between groups and sites of which some are gone.
+/// Drops links and prices of traffic between groups and sites if some of them are absent.
 void drop_joins(base::Node& root, const std::vector<base::Node>& kept) {
   if (kept.size() == 1) {
     drop(root, {"inter_group", "links", "egress_price_per_GB"});
@@ -61,7 +61,7 @@ void drop_joins(base::Node& root, const std::vector<base::Node>& kept) {
   }
 }
 
-/// A group that is named by its place keeps that name when others before it go.
+/// Sets the name of a group that was named by its place, so that it keeps it when groups before it are dropped.
 void set_name(base::Node& group, const std::string& name) {
   if (!text_of(group, "name").empty()) return;
   base::Node text;
@@ -70,8 +70,8 @@ void set_name(base::Node& group, const std::string& name) {
   group.members.emplace_back("name", text);
 }
 
-/// The source of a cluster with these numbers of nodes, group by group, and without what changes over time or belongs
-/// to single devices.
+/// Returns the source of a cluster with these numbers of nodes per group. It omits changes over time and properties
+/// of single devices.
 std::string source_with(const Cluster& cluster, const std::string& source, const std::vector<std::int64_t>& nodes) {
   auto document = base::read_json(source, "cluster");
   if (!document) return source;
@@ -98,7 +98,7 @@ std::string source_with(const Cluster& cluster, const std::string& source, const
   return base::to_json(root);
 }
 
-/// What capacities say of nodes and of devices; where they meet on a way they multiply.
+/// Holds the factors of capacities by node and by device. On a shared path they multiply.
 struct Narrowed {
   std::map<std::int64_t, double> nodes, devices;
 };
@@ -115,8 +115,8 @@ Narrowed narrowed(const Cluster& whole, const ClusterState& state) {
   return out;
 }
 
-/// The least factor on the way of a node of each group to the network, or of one of its devices; no group gains by one
-/// that is faster.
+/// Returns, for each group, the least factor on a path of its nodes or their devices to the network. A faster node
+/// does not help its group.
 std::vector<double> narrowed_groups(const Cluster& whole, const ClusterState& state, const std::set<std::int64_t>& used) {
   std::vector<double> least(whole.groups.size(), 1.0);
   const Narrowed factors = narrowed(whole, state);
@@ -143,7 +143,8 @@ void narrow(std::vector<FabricLevel>& levels, double factor) {
   }
 }
 
-/// A link at factor 0 lets nothing through, one with a detour carries nothing: whoever has another way takes it.
+/// Drops links at factor 0, which let nothing through, and links with a detour, which carry nothing. Other paths
+/// replace them.
 void drop_lost_links(std::vector<GroupLink>& links, const ClusterState& state) {
   std::erase_if(links, [&](const GroupLink& link) {
     const auto is_it = [name = link.name()](const std::string& called) { return called == name; };
@@ -154,7 +155,7 @@ void drop_lost_links(std::vector<GroupLink>& links, const ClusterState& state) {
   });
 }
 
-/// Links between groups and sites of which nodes are there.
+/// Drops links between groups and sites without nodes.
 void drop_links_of_absent(Cluster& cluster) {
   std::set<std::string> there;
   for (const NodeGroup& group : cluster.groups) there.insert({group.name, group.site});
@@ -168,7 +169,7 @@ void narrow_links(Cluster& cluster, const ClusterState& state) {
   drop_lost_links(cluster.links, state);
 }
 
-/// Speeds of the devices that are left, by their numbers of now.
+/// Sets the speeds of the remaining devices by their present numbers.
 void set_speeds(const Cluster& whole, const ClusterState& state, const std::vector<std::int64_t>& node_of, Present& out) {
   std::map<std::int64_t, double> factor;
   for (const Slowdown& slow : state.slow) factor[slow.device] = slow.factor;
@@ -190,7 +191,8 @@ Status no_way(const Cluster& cluster, std::size_t a, std::size_t b) {
                "groups that reach each other", "take one of them out: --lose"};
 }
 
-/// `linked`: links join the groups of the whole cluster; without any that is left none reaches another.
+/// Checks that every group reaches every other. `linked`: the groups of the whole cluster are joined by links; if
+/// none remains, they do not reach each other.
 Status all_reached(const Cluster& cluster, bool linked) {
   if (!linked || cluster.groups.size() < 2) return std::nullopt;
   if (cluster.links.empty()) return no_way(cluster, 0, 1);
@@ -300,7 +302,7 @@ Result<Enlarged> enlarged(const Cluster& cluster, const std::string& source, std
   for (std::int64_t d = 0; d < cluster.devices(); ++d) out.moved.push_back(d < end ? d : d + more);
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) counts.push_back(cluster.groups[g].nodes + (g == group ? nodes : 0));
   out.source = source_with(cluster, source, counts);
-  // Read again: how nodes are joined may depend on how many there are.
+  // The source is read again because the joins of nodes may depend on how many there are.
   auto read = load_cluster(out.source, "cluster");
   if (!read) return read.error();
   out.cluster = std::move(*read);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cluster as it is at a moment, as a cluster of its own that does not change: what is planned on and priced after
-// something happened.
+// Represents the cluster at one moment as a separate cluster that does not change. After an event, plans are searched
+// and priced on it.
 //
-// Nodes that are away are left out and the others numbered anew, in their order; groups without nodes are left out. A
-// slow device has a speed of 1/factor (times its own). A link at a factor has that share of its bandwidth, at 0 it is
-// gone; a detour takes the direct link away where the way by `via` has links. A node that nothing reaches is away
-// before it comes here (without_lost_links). The fabric of a group of equal nodes is one figure for all of them: where
-// the way of some nodes to the network is narrowed, all levels between nodes of their group have the least factor among
-// them. Collectives and pipelines wait for their slowest member, so that this is what a plan sees whose groups all
-// reach such a node, and for any other plan an upper bound of its time; whoever wants to avoid the nodes leaves them
-// out.
+// Nodes that are away are left out, and so are groups without nodes. The other nodes are renumbered in their order. A
+// slow device has a speed of 1/factor (times its own). A link at a factor has that share of its bandwidth, and at 0
+// it is gone. A detour removes the direct link if the path by `via` has links. A node that cannot be reached was
+// removed earlier (without_lost_links).
+//
+// The fabric of a group of equal nodes has one bandwidth for all of them. If some nodes have narrowed paths to the
+// network, all levels between nodes of their group take the least factor. Collectives and pipelines wait for their
+// slowest member. The result is therefore exact for a plan whose groups all reach such a node, and an upper bound of
+// the time for any other plan. To avoid these nodes, leave them out.
 #pragma once
 
 #include <cstddef>
@@ -26,26 +27,28 @@ namespace espalier::adapt {
 
 struct Present {
   Cluster cluster;
-  /// Canonical JSON of the cluster with its nodes of now and nothing else changed, as plans embed it.
+  /// Holds the canonical JSON of the cluster with only its present nodes, otherwise unchanged, as plans embed it.
   std::string source;
-  std::vector<std::int64_t> node_of;  ///< of each node its number in the whole cluster
+  std::vector<std::int64_t> node_of;  ///< number of each node in the whole cluster
 };
 
-/// All nodes that are there. infeasible where none is left, or not every group reaches every other.
+/// Returns the cluster of all present nodes. Fails with `infeasible` if none is left, or a group does not reach
+/// another.
 Result<Present> present_cluster(const Cluster& whole, const std::string& source, const ClusterState& state,
                                 const std::vector<std::int64_t>& also_away = {});
-/// These nodes alone, in this order, those of a group one after the other. Whether they are there is not asked.
+/// Returns the cluster of only these nodes, in this order, grouped by node group. It does not check that they are
+/// present.
 Result<Present> present_on(const Cluster& whole, const std::string& source, const ClusterState& state,
                            const std::vector<std::int64_t>& nodes);
 
-/// How node groups reach each other now. A link at factor 0 is gone, and so is a link with a detour.
+/// Finds how node groups reach each other now. A link at factor 0 is gone, and so is a link with a detour.
 class Ways {
  public:
   Ways(const Cluster& whole, const ClusterState& state);
-  /// nullptr: there is no way. `links` of it are places in links().
+  /// Returns the path, whose `links` are indices into links(); nullptr if there is none.
   const GroupPath* way(std::size_t from, std::size_t to);
   [[nodiscard]] const std::vector<GroupLink>& links() const { return open_.links; }
-  /// Both ways.
+  /// Returns whether each group reaches the other.
   bool joined(std::size_t a, std::size_t b) { return a == b || (way(a, b) != nullptr && way(b, a) != nullptr); }
 
  private:
@@ -54,18 +57,18 @@ class Ways {
   std::map<std::pair<std::size_t, std::size_t>, GroupPath> known_;
 };
 
-/// These nodes in parts whose groups reach each other: one part unless links are lost.
+/// Returns these nodes in parts whose groups reach each other. There is one part unless links are lost.
 std::vector<std::vector<std::int64_t>> joined_parts(const Cluster& whole, const ClusterState& state,
                                                     const std::vector<std::int64_t>& nodes);
 
-/// The source without capacities and events over time, which no plan depends on: read for every present cluster, so
-/// that it should be short.
+/// Returns the source without capacities and events over time, on which no plan depends. It is read for every present
+/// cluster and should be short.
 std::string without_changes(const std::string& source);
 
-/// Devices of the present cluster as they are numbered in the whole one.
+/// Returns the numbers of the present cluster's devices in the whole one.
 std::vector<std::int64_t> device_numbers(const Present& present, const Cluster& whole);
 
-/// The whole cluster with `nodes` more nodes at the end of a group. `moved[d]`: the number that device d has now.
+/// Holds the whole cluster with `nodes` added at the end of a group. `moved[d]` is the new number of device d.
 struct Enlarged {
   Cluster cluster;
   std::string source;

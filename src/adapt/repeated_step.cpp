@@ -20,9 +20,9 @@
 namespace espalier::adapt {
 namespace {
 
-/// Steps simulated one by one before it is given up that tokens come round.
+/// Limits the number of steps that are simulated one by one to find a repetition of tokens.
 constexpr std::int64_t kMostSteps = 200;
-/// Tokens that differ by less are the same: bytes, and of the bucket.
+/// Define the difference up to which tokens are considered equal: bytes, and a share of the bucket.
 constexpr double kSameBytes = 16;
 constexpr double kSameShare = 1e-9;
 
@@ -95,15 +95,15 @@ class Repetition {
     return std::abs(a - b) <= kSameBytes + kSameShare * topology_.buckets()[bucket].bucket;
   }
 
-  /// Whether two steps one after the other take the same time and change the tokens by the same.
+  /// Returns whether two consecutive steps take the same time and change the tokens equally.
   [[nodiscard]] bool alike(const SimulatedStep& a, const SimulatedStep& b) const {
     bool all = std::abs(static_cast<double>(a.ns - b.ns)) <= kSameShare * static_cast<double>(b.ns);
     for (std::size_t i = 0; i < b.after.size() && all; ++i) all = same(i, a.after[i] - a.before[i], b.after[i] - b.before[i]);
     return all;
   }
 
-  /// Whether all steps from this one on, or from an earlier one on, are known. `known`: the next ones are like this
-  /// one, until another bucket runs empty.
+  /// Returns whether all steps from this one, or from an earlier one, are known. `known`: the next steps are like
+  /// this one until another bucket runs empty.
   bool ended(const SimulatedStep& step, bool known) {
     const bool none_falls = [&] {
       for (std::size_t i = 0; i < tokens_.size(); ++i)
@@ -125,7 +125,7 @@ class Repetition {
     return false;
   }
 
-  /// How many steps are like this one: until a bucket that loses tokens would run empty. Those that are empty lose
+  /// Returns how many steps are like this one: until a bucket that loses tokens would run empty. Empty buckets lose
   /// none.
   [[nodiscard]] double repeats(const SimulatedStep& step) const {
     double steps = std::numeric_limits<double>::infinity();
@@ -146,7 +146,7 @@ class Repetition {
   sim::ProgramTraffic traffic_;
   planner::Timed timed_;
   Tokens tokens_;
-  std::vector<std::pair<Tokens, std::int64_t>> starts_;  ///< of steps, with what each took
+  std::vector<std::pair<Tokens, std::int64_t>> starts_;  ///< tokens at the start of each step, and its duration
   std::optional<SimulatedStep> before_;
   LongRun out_;
 };

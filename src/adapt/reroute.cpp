@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lost device's micro-batches go to its peers of the same stage in other replicas.
+// Reroutes a lost device's micro-batches to its peers of the same stage in other replicas.
 #include <algorithm>
 #include <set>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr ActionKind kReroute = ActionKind::reroute;
 
-/// Replicas that have lost a device of the stage.
+/// Returns the number of replicas that have lost a device of the stage.
 std::int64_t broken_replicas(const Situation& s, const Stage& stage) {
   const Strategy& strategy = s.plan->strategy();
   const std::vector<std::int64_t> devices = devices_of(stage.devices);
@@ -37,7 +37,7 @@ Result<Change> reroute(const Situation& s) {
     return impossible(kReroute, "ZeRO shards states over the replicas: those of the lost device are gone");
   if (std::int64_t{strategy.ep} * strategy.etp > std::int64_t{strategy.tp} * strategy.cp)
     return impossible(kReroute, "experts are spread over several replicas");
-  // As if all devices were there, those of a hit stage slower by what they do for others.
+  // Assume that all devices are present, but those of a hit stage are slower by the work of the lost ones.
   Situation all = s;
   all.state.away.clear();
   double most = 1;

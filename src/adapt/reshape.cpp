@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan again.
+// Plans the job again.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr ActionKind kReshape = ActionKind::reshape;
 
-/// The plan of these very nodes, timed as they are.
+/// Returns the plan of exactly these nodes, timed at their present speed.
 Result<Planned> plan_all(const Situation& s, const std::vector<std::int64_t>& nodes) {
   auto present = present_on(s.whole, s.source, s.state, nodes);
   if (!present) return present.error();
@@ -23,7 +23,7 @@ Result<Planned> plan_all(const Situation& s, const std::vector<std::int64_t>& no
   options.interrupted = s.options.interrupted;
   options.memory = s.options.memory;
   const Job job = job_on(s, *present, true);
-  // Narrowed links are no part of the source, which names the cluster.
+  // Narrowed links are not part of the source, which identifies the cluster.
   const bool known = s.cache != nullptr && s.state.capacity.empty() && s.state.detours.empty();
   auto at = known ? s.cache->find(present->source) : PlanCache::iterator();
   auto result = known && at != s.cache->end() ? at->second : plan(job, options);

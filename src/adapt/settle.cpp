@@ -12,7 +12,7 @@
 namespace espalier::adapt {
 namespace {
 
-/// What makes nodes alike: group, domain, speeds of its devices, factors on its way to the network.
+/// Identifies nodes that are alike: group, domain, speeds of its devices, factors on its path to the network.
 using Traits = std::tuple<std::size_t, std::int64_t, std::vector<double>, std::vector<double>>;
 
 Traits traits_of(const Cluster& whole, const ClusterState& state, std::int64_t node) {
@@ -53,7 +53,7 @@ Result<std::vector<std::int64_t>> settled(const MoveScene& scene, const Placed& 
   const Cluster& whole = *scene.cluster;
   std::vector<std::int64_t> nodes = present.node_of, devices;
   nodes.insert(nodes.end(), spare.begin(), spare.end());
-  std::vector<std::size_t> first;  // of each node, its first place in `devices`
+  std::vector<std::size_t> first;  // first index of each node in `devices`
   for (const std::int64_t node : nodes) {
     first.push_back(devices.size());
     for (std::int64_t k = 0; k < whole.groups[whole.group_of_node(node)].devices_per_node; ++k)
@@ -68,7 +68,7 @@ Result<std::vector<std::int64_t>> settled(const MoveScene& scene, const Placed& 
     for (std::size_t n = 0; n < classes.size(); ++n)
       if (classes[n] == name) members.push_back(n);
     if (members.size() < 2 || members.size() > kMostAssigned) continue;
-    // Rows are places, those of spare nodes nobody's; columns are nodes.
+    // Rows are places (spare nodes have none); columns are nodes.
     std::vector<std::vector<std::int64_t>> costs(members.size(), std::vector<std::int64_t>(members.size()));
     const auto count = static_cast<std::size_t>(whole.groups[whole.group_of_node(nodes[members.front()])].devices_per_node);
     for (std::size_t a = 0; a < members.size(); ++a)

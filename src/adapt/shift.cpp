@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other shares of samples: replicas left out, or slower ones with fewer micro-batches.
+// Changes the shares of samples: leaves replicas out, or gives slower ones fewer micro-batches.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,13 +21,13 @@ namespace {
 
 constexpr ActionKind kShift = ActionKind::shift;
 
-/// Which replica the n-th device of a stage belongs to.
+/// Returns the replica of the n-th device of a stage.
 std::int64_t replica_of(const Strategy& s, std::int64_t position) {
   const std::int64_t inner = s.order == RankOrder::tp_dp_cp_pp ? s.tp : std::int64_t{s.tp} * s.cp;
   return position / inner % s.dp;
 }
 
-/// Nodes of every replica of a uniform plan.
+/// Returns the nodes of every replica of a uniform plan.
 std::vector<std::set<std::int64_t>> nodes_of_replicas(const Situation& s) {
   const Strategy& strategy = s.plan->strategy();
   std::vector<std::set<std::int64_t>> out(static_cast<std::size_t>(strategy.dp));
@@ -40,8 +40,8 @@ std::vector<std::set<std::int64_t>> nodes_of_replicas(const Situation& s) {
   return out;
 }
 
-/// Nodes without the lost ones and all that share a replica with them, again and again; `left`: replicas that are
-/// whole.
+/// Returns the nodes without the lost ones and all that share a replica with them, transitively. `left` receives the
+/// number of whole replicas.
 std::vector<std::int64_t> whole_replicas(const Situation& s, std::int64_t& left) {
   const std::vector<std::set<std::int64_t>> replicas = nodes_of_replicas(s);
   std::set<std::int64_t> gone(s.lost.begin(), s.lost.end());
@@ -62,7 +62,7 @@ std::vector<std::int64_t> whole_replicas(const Situation& s, std::int64_t& left)
   return nodes;
 }
 
-/// The other replicas take the samples of those that lost nodes.
+/// Gives the samples of replicas that lost nodes to the others.
 Result<Change> without_broken(const Situation& s) {
   const Pipeline& pipeline = s.plan->only_pipeline();
   Strategy strategy = s.plan->strategy();
@@ -109,7 +109,7 @@ Result<Change> without_broken(const Situation& s) {
   return c;
 }
 
-/// The slowest factor of the devices of each replica.
+/// Returns the slowest device factor of each replica.
 std::vector<double> factors_of_replicas(const Situation& s) {
   std::map<std::int64_t, double> slow;
   for (const Slowdown& device : s.state.slow) slow[device.device] = device.factor;
@@ -128,7 +128,7 @@ std::vector<double> factors_of_replicas(const Situation& s) {
   return out;
 }
 
-/// Micro-batches of each replica: one after the other to who would end first.
+/// Returns the micro-batches of each replica. Each micro-batch in turn goes to the replica that would end first.
 std::vector<std::int32_t> shares(const std::vector<double>& factors, std::int64_t microbatches, std::int32_t stages) {
   std::vector<std::int32_t> out(factors.size(), 0);
   for (std::int64_t k = 0; k < microbatches; ++k) {
@@ -141,7 +141,7 @@ std::vector<std::int32_t> shares(const std::vector<double>& factors, std::int64_
   return out;
 }
 
-/// Every replica a pipeline of its own.
+/// Returns the plan with every replica as a pipeline of its own.
 Plan as_pipelines(const Plan& plan, const std::vector<std::int32_t>& microbatches) {
   Plan out = plan;
   const Pipeline& one = plan.only_pipeline();
@@ -164,7 +164,7 @@ Plan as_pipelines(const Plan& plan, const std::vector<std::int32_t>& microbatche
   return out;
 }
 
-/// Slower replicas get fewer micro-batches.
+/// Gives slower replicas fewer micro-batches.
 Result<Change> uneven(const Situation& s) {
   const Strategy& strategy = s.plan->strategy();
   const Schedule& schedule = s.plan->only_pipeline().schedule;
@@ -194,7 +194,7 @@ Result<Change> uneven(const Situation& s) {
   c.possible = time->fits;
   c.iteration_ns = time->iteration_ns;
   c.nodes = s.used;
-  // The weights lie where they are, and shares take effect with the next step.
+  // The weights stay in place, and the new shares apply from the next step.
   auto move = move_of(s.scene(), s.placed, {&plan, device_numbers(*present, s.whole)});
   if (!move) return move.error();
   c.move = std::move(*move);

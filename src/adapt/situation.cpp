@@ -125,7 +125,8 @@ void sort_nodes(Situation& s) {
   }
 }
 
-/// Every device of a group as slow as its slowest: what a plan without a price on unlike devices cannot exceed.
+/// Makes every device of a group as slow as its slowest. This bounds the time of a plan that has no price on unlike
+/// devices.
 Cluster all_slowest(Cluster cluster) {
   for (NodeGroup& group : cluster.groups) {
     double least = 1.0;

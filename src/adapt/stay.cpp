@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lower rungs: stay, and the same plan on other nodes.
+// Implements the lower rungs: stay, and the same plan on other nodes.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -19,7 +19,7 @@ std::string names_of(const std::vector<std::int64_t>& nodes) {
   return nodes.size() > kShown ? cat(out, " and ", nodes.size() - kShown, " more") : out;
 }
 
-/// By node of the plan: which stages its devices run, each place one class.
+/// Returns the stages that each node's devices run. Each kind of place is one class.
 std::map<std::int64_t, std::vector<std::int64_t>> roles(const Situation& s) {
   std::map<std::int64_t, std::vector<std::int64_t>> out;
   std::int64_t number = 0;
@@ -32,7 +32,7 @@ std::map<std::int64_t, std::vector<std::int64_t>> roles(const Situation& s) {
   return out;
 }
 
-/// The plan on `nodes`, one for each that it uses now, priced and moved.
+/// Returns the change that puts the plan on `nodes`, one for each that it uses now, priced and moved.
 Result<Change> placed_on(const Situation& s, const Plan& plan, std::vector<std::int64_t> nodes) {
   auto present = present_on(s.whole, s.source, s.state, nodes);
   if (!present) return present.error();
@@ -52,8 +52,8 @@ Result<Change> placed_on(const Situation& s, const Plan& plan, std::vector<std::
   return c;
 }
 
-/// Spare nodes for these, each of the same group, those first that are neither slow nor narrowed; nothing where there
-/// are too few.
+/// Replaces these nodes by healthy spare nodes (neither slow nor narrowed) of the same group. Returns nothing if
+/// there are too few.
 std::vector<std::int64_t> with_spares(const Situation& s, const std::set<std::int64_t>& out_of) {
   std::vector<std::int64_t> nodes = s.used, spare = s.spare;
   const std::vector<std::int64_t> well = healthy_nodes(s);
@@ -113,7 +113,7 @@ Result<Change> re_place(const Situation& s) {
   }
   if (broken) return impossible(kind, "no spare node for each of the lost ones");
   if (bad.size() > 1) return impossible(kind, "several nodes are slow or narrowed, and none is spare");
-  // The one node changes places with one of every other kind of place.
+  // The node changes places with one of every other kind of place.
   const auto held = roles(s);
   const std::int64_t node = *bad.begin();
   std::set<std::vector<std::int64_t>> tried{held.at(node)};

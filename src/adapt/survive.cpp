@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans for every loss of up to k nodes. All sets of nodes that the plan uses are enumerated; sets that the plan sees
-// alike share one answer:
-// their nodes, ordered, are of the same classes (equal devices that hold equal shares of the same layers) and lie in
-// the same pattern of replicas. Answers depend on a set through what its nodes hold, which replicas they belong to and
-// how many nodes are left, so that one answer holds for all sets of a class, and the sum over classes is the number of
-// sets: coverage is proven by the enumeration.
+// Plans for every loss of up to k nodes. All sets of nodes that the plan uses are enumerated; equivalent sets share
+// one answer. Two sets are equivalent if their nodes, ordered, are of the same classes (equal devices that hold equal
+// shares of the same layers) and have the same pattern of replicas.
+//
+// An answer depends on a set only through the states its nodes hold, their replicas, and the number of nodes left.
+// One answer therefore holds for all sets of a class. The sum over classes is the number of sets, so the enumeration
+// proves coverage.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -19,10 +20,10 @@
 namespace espalier::adapt {
 namespace {
 
-/// What a device holds: place of the holding, and which of its different shares (parameters and states).
+/// Lists what a device holds: the index of a holding, and of its share there (parameters and states).
 using Held = std::vector<std::pair<std::size_t, std::size_t>>;
 
-/// Of every node of the plan what its devices hold.
+/// Returns what the devices of every node of the plan hold.
 Result<std::map<std::int64_t, std::vector<Held>>> held_by_nodes(const Situation& s) {
   auto holdings = holdings_of(*s.plan, s.job->model);
   if (!holdings) return holdings.error();
@@ -45,7 +46,7 @@ Result<std::map<std::int64_t, std::vector<Held>>> held_by_nodes(const Situation&
   return out;
 }
 
-/// Replicas of the plan's stages that have devices on each node; of a plan that is not uniform none.
+/// Returns the replicas of the plan's stages that have devices on each node; empty if the plan is not uniform.
 std::map<std::int64_t, std::set<std::int64_t>> replicas_of_nodes(const Situation& s) {
   std::map<std::int64_t, std::set<std::int64_t>> out;
   if (s.plan->pipelines.size() != 1 || !s.plan->uniform()) return out;
@@ -75,7 +76,7 @@ std::string words_of(const Situation& s, std::int64_t node) {
   return out;
 }
 
-/// Classes of nodes, and the pattern of replicas in which a set of them lies.
+/// Finds classes of nodes, and the pattern of replicas of a set of nodes.
 class Patterns {
  public:
   Patterns(const Situation& s, const std::map<std::int64_t, std::vector<Held>>& held) : replicas_(replicas_of_nodes(s)) {
@@ -109,7 +110,7 @@ class Patterns {
   std::map<std::int64_t, std::set<std::int64_t>> replicas_;
 };
 
-/// visit(set) for every set of 1 … most of the nodes.
+/// Calls visit(set) for every set of 1 … most of the nodes.
 template <class Visit>
 void each_set(const std::vector<std::int64_t>& nodes, std::int64_t most, std::size_t from, std::vector<std::int64_t>& set,
               const Visit& visit) {
@@ -122,7 +123,7 @@ void each_set(const std::vector<std::int64_t>& nodes, std::int64_t most, std::si
   }
 }
 
-/// A loss of these nodes.
+/// Returns the situation after a loss of these nodes.
 Situation after(const Situation& s, const std::vector<std::int64_t>& nodes) {
   Situation out = s;
   out.state.away = out.lost = nodes;

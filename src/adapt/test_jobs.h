@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small jobs and plans for the tests of this module.
+// Provides small jobs and plans for the tests of this module.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ inline Job small_job(const std::string& cluster, const std::string& search = "{}
       .value();
 }
 
-/// tp × pp × dp, one sample a micro-batch, 1f1b.
+/// Returns a plan of tp × pp × dp with one sample a micro-batch, under 1f1b.
 inline Plan small_plan(const Job& job, std::int32_t tp, std::int32_t pp, std::int32_t dp, ZeroStage zero = ZeroStage::none) {
   Strategy s;
   s.tp = tp;

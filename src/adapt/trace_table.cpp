@@ -42,8 +42,8 @@ std::vector<Epoch> epochs_of(const Cluster& cluster, double asked_s) {
   return out;
 }
 
-/// What of a state decides about plans: nodes by group, and what is slow or narrow, by place among those that are
-/// there.
+/// Returns the part of a state that decides about plans: the nodes by group, and the slow or narrow ones by their
+/// index among the present nodes.
 std::string key_of(const Present& present, const ClusterState& state) {
   std::string out = present.source;
   for (const NodeGroup& group : present.cluster.groups)
@@ -56,12 +56,12 @@ std::string key_of(const Present& present, const ClusterState& state) {
   return out;
 }
 
-/// A plan of the trace and the nodes that it takes.
+/// Holds a plan of the trace and the nodes that it needs.
 struct TraceCandidate {
   Plan plan;
-  Nodes by_group;  ///< how many of each group
+  Nodes by_group;  ///< number of nodes in each group
   std::int64_t iteration_ns = 0;
-  std::map<std::string, std::int64_t> times;  ///< of a step, by key_of; 0: no room
+  std::map<std::string, std::int64_t> times;  ///< step times by key_of; 0: no room
 };
 
 class Trace {
@@ -95,7 +95,7 @@ class Trace {
   }
 
  private:
-  /// The best plan of every different state.
+  /// Finds the best plan of every different state.
   Status find_plans() {
     std::set<std::string> seen;
     std::optional<Error> last;
@@ -116,7 +116,7 @@ class Trace {
     return std::nullopt;
   }
 
-  /// What decides about plans on these nodes in the present state.
+  /// Returns the part of the present state that decides about plans on these nodes.
   [[nodiscard]] std::string key_here(const Nodes& here) const {
     std::string out;
     for (const Nodes& part : joined_parts(s_.whole, s_.state, here))
@@ -143,7 +143,7 @@ class Trace {
     plans_.push_back(std::move(c));
   }
 
-  /// Nodes that a plan takes in a state, those of `before` first; nothing where there are too few.
+  /// Returns the nodes that a plan takes in a state, those of `before` first; nothing if there are too few.
   Nodes take(const TraceCandidate& c, const ClusterState& state, const Nodes& before) {
     s_.state = state;
     const std::set<std::int64_t> away(state.away.begin(), state.away.end());
@@ -165,7 +165,7 @@ class Trace {
     return out;
   }
 
-  /// A step's time there; 0: it has no room, or no way between its nodes.
+  /// Returns the step time on these nodes; 0 if there is no room, or no path between the nodes.
   std::int64_t time_on(TraceCandidate& c, const ClusterState& state, const Nodes& nodes) {
     s_.state = state;
     const auto present = present_on(s_.whole, s_.source, state, nodes);
@@ -181,7 +181,7 @@ class Trace {
     return ns == 0 ? 0.0 : static_cast<double>(job_->training.global_batch) / (static_cast<double>(ns) * 1e-9);
   }
 
-  /// Samples per second of every plan in every epoch, and the nodes it has there.
+  /// Fills the samples per second of every plan in every epoch, and the nodes that it takes there.
   void fill_rates() {
     rates_.assign(all_.size(), std::vector<double>(plans_.size(), 0.0));
     taken_.assign(all_.size(), std::vector<Nodes>(plans_.size()));
@@ -197,7 +197,7 @@ class Trace {
     }
   }
 
-  /// At most most_plans of them: one after the other that which saves most where all that were chosen do worse.
+  /// Chooses at most most_plans of them. Each next plan is the one that saves most where all chosen ones are slower.
   void choose_plans() {
     fill_rates();
     std::vector<std::size_t> chosen;
@@ -228,7 +228,7 @@ class Trace {
     fill_rates();
   }
 
-  /// From a plan to another while all nodes are there.
+  /// Returns the pause of a move between two plans while all nodes are present.
   Result<double> pause(const Plan& from, const Nodes& at, const Plan& to, const Nodes& on) {
     s_.state = {};
     auto old = present_on(s_.whole, s_.source, {}, at);
@@ -247,8 +247,9 @@ class Trace {
     return move->pause_s();
   }
 
-  /// Half of Young's interval, √(2·C·M): C what a device takes to write what it holds, M the mean time between losses
-  /// of nodes (J. W. Young, CACM 1974). A checkpoint is taken to be written beside training.
+  /// Returns half of Young's interval, √(2·C·M), where C is the time in which a device writes what it holds. M is the
+  /// mean time between losses of nodes (J. W. Young, CACM 1974). Checkpoints are assumed to be written while training
+  /// continues.
   [[nodiscard]] double checkpoint_age() const {
     std::int64_t losses = 0;
     for (std::size_t e = 1; e < all_.size(); ++e)
@@ -297,8 +298,8 @@ class Trace {
           const auto exchange = gone(a, before[a], all_[e].state);
           if (!exchange) return exchange.error();
           table_.hit_s.back()[a] = exchange->hit_s;
-          // On other nodes for other reasons (healthier ones), or waiting for nodes: the restart alone, when it runs
-          // again.
+          // The plan changes nodes for other reasons (healthier ones), or waits for nodes. It then pays only the
+          // restart, when it runs again.
           due[a] = std::max({due[a], exchange->forced_s, options_->change.move.restart_s});
         }
         before[a] = nodes;
@@ -310,7 +311,7 @@ class Trace {
     return std::nullopt;
   }
 
-  /// What whoever runs a plan loses when nodes leave (h), and what it costs to go on with it on others (f).
+  /// Holds the seconds that a running plan loses when nodes leave (h), and the cost of continuing it on others (f).
   struct Exchange {
     double hit_s = 0, forced_s = 0;
   };
@@ -325,7 +326,7 @@ class Trace {
     Exchange out;
     if (lost.away.empty()) return out;
     if (const auto known = exchanges_.find(places); known != exchanges_.end()) return known->second;
-    // As if new nodes stood where the lost ones did: what is nowhere else is lost.
+    // New nodes replace the lost ones: states without another holder are lost.
     const auto there = present_on(s_.whole, s_.source, {}, before);
     if (!there) return there.error();
     s_.state = lost;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job on a cluster that changes, as the table that policy.h decides on: epochs, plans, what each loses in each epoch
-// and what every move costs.
+// Builds the table that policy.h decides on, for a job on a changing cluster: epochs, plans, the loss of each plan in
+// each epoch, and the cost of every move.
 //
-// The best plan of every different state of the cluster is a candidate; at most so many as are asked for are kept, one
-// after the other that which saves most where all that were chosen do worse. Which nodes a plan takes is a function of
-// the trace alone: those that it had and that are still there, then the healthy ones, by number. When nodes under it
-// leave, others take their place where there are enough; until there are, it cannot run.
+// The best plan of every different state of the cluster is a candidate. At most the requested number is kept. Each
+// next plan is the one that saves most where all chosen ones are slower.
+//
+// The nodes that a plan takes depend on the trace alone: those that it had and that are still present, then the
+// healthy ones, by number. When nodes under it leave, others take their place if there are enough. Until there are,
+// it cannot run.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +20,10 @@ namespace espalier::adapt {
 
 struct TracePlans {
   std::vector<PlannerResult> plans;
-  std::vector<std::vector<std::int64_t>> nodes_by_group;  ///< of each plan
+  std::vector<std::vector<std::int64_t>> nodes_by_group;  ///< by plan and group
   std::vector<std::vector<double>> rates;                 ///< [epoch][plan], samples per second; 0: it cannot run
-  double best_rate = 0;                                   ///< of all
-  std::int64_t states = 0;                                ///< different ones of the cluster
+  double best_rate = 0;                                   ///< the best of all rates
+  std::int64_t states = 0;                                ///< number of different states of the cluster
   double checkpoint_age_s = 0;
   Epochs epochs;
 };

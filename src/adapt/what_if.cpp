@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All rungs of the ladder, and which of them trains most in the time that the change lasts.
+// Prices all rungs of the ladder and selects the one that trains most while the change lasts.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,7 +21,7 @@ double horizon_of(const Disturbance& what, double asked) {
   return what.links.empty() ? kComputeLasts : kNetworkLasts;
 }
 
-/// Whether a trains more than b within the horizon.
+/// Returns whether `a` trains more than `b` within the horizon.
 bool better(const Change& a, const Change& b, double horizon_s) {
   if (!a.possible || !b.possible) return a.possible && !b.possible;
   const double ta = static_cast<double>(a.iteration_ns), tb = static_cast<double>(b.iteration_ns);
@@ -29,8 +29,8 @@ bool better(const Change& a, const Change& b, double horizon_s) {
   return (horizon_s - a.move.pause_s()) / ta > (horizon_s - b.move.pause_s()) / tb;
 }
 
-/// Whether the rate of the storage decides about an action: it reads a checkpoint, or its transfer is longer than the
-/// work that one would lose.
+/// Returns whether the rate of the storage decides about an action: it reads a checkpoint, or its transfer takes
+/// longer than the work that a checkpoint would lose.
 bool storage_matters(const Change& change, const MoveOptions& prices) {
   return change.possible && (change.move.storage_bytes > 0 || change.move.transfer_s > prices.checkpoint_age_s);
 }
@@ -70,7 +70,7 @@ namespace espalier {
 std::optional<double> WhatIf::break_even(std::size_t a, std::size_t b) const {
   const Change &from = actions[a], &to = actions[b];
   if (!from.possible || !to.possible || to.iteration_ns >= from.iteration_ns) return std::nullopt;
-  // (h − p_a)/T_a = (h − p_b)/T_b.
+  // Solves (h − p_a)/T_a = (h − p_b)/T_b.
   const double ta = static_cast<double>(from.iteration_ns), tb = static_cast<double>(to.iteration_ns);
   return std::max(0.0, (to.move.pause_s() * ta - from.move.pause_s() * tb) / (ta - tb));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ladder on small clusters.
+// Tests the ladder on small clusters.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -48,8 +48,8 @@ TEST(Present, TheWholeClusterIsItself) {
   EXPECT_FALSE(present_cluster(job.cluster, job.cluster_source, none).ok());
 }
 
-// A node and one of its devices at half each leave that device a quarter; another node at twice makes up for nothing,
-// and the group has the least.
+// A node and one of its devices at half each leave a quarter to that device. Another node at twice its bandwidth does
+// not make up for it: the group has the least.
 TEST(Present, WhatIsFasterElsewhereDoesNotHideWhatIsSlower) {
   const Job job = small_job(kFour);
   const double nominal = job.cluster.inter.front().bandwidth.count();
@@ -62,7 +62,8 @@ TEST(Present, WhatIsFasterElsewhereDoesNotHideWhatIsSlower) {
   EXPECT_DOUBLE_EQ(rate({{"rank:1", 0.5}, {"node:0", 0.5}}), 0.25);
   EXPECT_DOUBLE_EQ(rate({{"node:0", 0.5}, {"node:1", 2.0}}), 0.5);
   EXPECT_DOUBLE_EQ(rate({{"node:1", 2.0}, {"rank:0", 0.5}}), 0.5);
-  EXPECT_DOUBLE_EQ(rate({{"node:0", 2.0}, {"rank:1", 0.75}}), 1.0);  // 1.5 of that device, and all of the others
+  // 1.5 for that device, and full bandwidth for the others.
+  EXPECT_DOUBLE_EQ(rate({{"node:0", 2.0}, {"rank:1", 0.75}}), 1.0);
   EXPECT_DOUBLE_EQ(rate({{"node:1", 2.0}}), 1.0);
 }
 
@@ -73,8 +74,8 @@ constexpr const char* kThreeSites =
     "bandwidth: "
     "100Gb/s, both: true}]}";
 
-// a – b – c: without the link between b and c there are two parts. Without any link every group is one, and nothing is
-// joined by what is not there.
+// Groups are joined as a – b – c. Without the link between b and c there are two parts. Without any link every group
+// is a part of its own. Absent groups join nothing.
 TEST(Present, PartsThatAreStillJoined) {
   const Job job = small_job(kThreeSites, "{devices: any}");
   ClusterState state;
@@ -97,7 +98,7 @@ TEST(Present, LinksOfAbsentGroupsAreLeftOut) {
   const Present p = present_cluster(job.cluster, job.cluster_source, state).value();
   EXPECT_EQ(p.cluster.links.size(), 2u);
   EXPECT_EQ(load_cluster(p.source, "source").value().links.size(), 2u);
-  // Without the first group the others are still b and c.
+  // Without the first group the remaining groups are still named b and c.
   state.away = {0, 1};
   const Present later = present_cluster(job.cluster, job.cluster_source, state).value();
   const Cluster read = load_cluster(later.source, "source").value();
@@ -122,20 +123,20 @@ TEST(WhatIf, ALostNode) {
   EXPECT_FALSE(answer.if_stay_ns.has_value());
   EXPECT_FALSE(of(answer, ActionKind::stay).possible);
   EXPECT_FALSE(of(answer, ActionKind::re_place).possible);
-  // One replica takes all 64 micro-batches, on the nodes where it lies: nothing moves.
+  // One replica takes all 64 micro-batches on its own nodes: nothing moves.
   const Change& shifted = of(answer, ActionKind::shift);
   ASSERT_TRUE(shifted.possible) << shifted.what;
   EXPECT_EQ(shifted.move.peer_bytes, 0);
   EXPECT_EQ(shifted.nodes, (std::vector<std::int64_t>{0, 2}));
   ASSERT_TRUE(shifted.plan.has_value());
   EXPECT_EQ(shifted.plan->only_pipeline().schedule.microbatches, 64);
-  // The peers of one stage do its work twice: more than before, less than all of it twice.
+  // The peers of one stage do its work twice. The step is longer than before, but less than twice as long.
   const Change& rerouted = of(answer, ActionKind::reroute);
   ASSERT_TRUE(rerouted.possible) << rerouted.what;
   EXPECT_GT(rerouted.iteration_ns, answer.before_ns);
   EXPECT_LT(rerouted.iteration_ns, shifted.iteration_ns);
   EXPECT_EQ(rerouted.move.peer_bytes + rerouted.move.storage_bytes, 0);
-  // A new plan is no slower than what keeps the old one's shape.
+  // A new plan is no slower than actions that keep the old plan's shape.
   const Change& reshaped = of(answer, ActionKind::reshape);
   ASSERT_TRUE(reshaped.possible) << reshaped.what;
   EXPECT_LE(reshaped.iteration_ns, shifted.iteration_ns);
@@ -153,14 +154,14 @@ TEST(WhatIf, ASpareNodeTakesThePlaceOfALostOne) {
   ASSERT_TRUE(placed.possible) << placed.what;
   EXPECT_EQ(placed.iteration_ns, answer.before_ns);
   EXPECT_EQ(placed.nodes, (std::vector<std::int64_t>{0, 1, 2, 4}));
-  // What node:3 held, its half of the second stage's layers, comes from node:2, the other replica.
+  // The states of node:3, its half of the second stage's layers, come from node:2, the other replica.
   EXPECT_GT(placed.move.peer_bytes, 0);
   for (const LinkLoad& link : placed.move.links) EXPECT_TRUE(link.link == "node:2 out" || link.link == "node:4 in") << link.link;
 }
 
-// Device 0 takes twice as long: if it stays the first stage of both replicas waits for it; it had less to do than the
-// second, so that the step is not twice as long. The slow replica gives micro-batches away: shorter than staying and
-// longer than before.
+// Device 0 takes twice as long. If the plan stays, the first stage of both replicas waits for it. That stage had less
+// work than the second, so the step is less than twice as long. If the slow replica hands over micro-batches, the
+// step is shorter than staying and longer than before.
 TEST(WhatIf, ASlowRankGivesSamplesAway) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 2, 2, 2);
@@ -175,7 +176,7 @@ TEST(WhatIf, ASlowRankGivesSamplesAway) {
   EXPECT_LT(shifted.iteration_ns, *answer.if_stay_ns);
   EXPECT_GT(shifted.iteration_ns, answer.before_ns);
   ASSERT_EQ(shifted.plan->pipelines.size(), 2u);
-  // 2·(m + 1) ≈ 64 − m + 1: 21 of 64.
+  // The balance is 2·(m + 1) ≈ 64 − m + 1: 21 of 64.
   EXPECT_NEAR(shifted.plan->pipelines[0].schedule.microbatches, 21, 1);
   EXPECT_DOUBLE_EQ(answer.horizon_s, 600);
   EXPECT_DOUBLE_EQ(shifted.move.pause_s(), 0);
@@ -188,7 +189,7 @@ TEST(WhatIf, BreakEvenIsWhereBothHaveTrainedAsMuch) {
   answer.actions[0].iteration_ns = 4'000'000'000;
   answer.actions[1].iteration_ns = 3'000'000'000;
   answer.actions[1].move.restart_s = 30;
-  // (h − 0)/4 = (h − 30)/3 at h = 120.
+  // The break-even is (h − 0)/4 = (h − 30)/3 at h = 120.
   EXPECT_DOUBLE_EQ(*answer.break_even(0, 1), 120);
   EXPECT_FALSE(answer.break_even(1, 0).has_value());
 }
@@ -206,8 +207,8 @@ TEST(WhatIf, UnknownNamesAreRefused) {
   EXPECT_EQ(named_factor("node:3=1.5", "--slow", 1, 9)->second, 1.5);
 }
 
-// C(4, 1) + C(4, 2) = 10 losses. One node: of either stage, 2 classes. Two: both of one stage, 2; one of each in one
-// replica or in two, 2.
+// There are C(4, 1) + C(4, 2) = 10 losses. One node: of either stage, 2 classes. Two nodes: both of one stage, 2
+// classes; one of each in one replica or in two, 2 classes.
 TEST(Survive, EveryLossHasAPlan) {
   const Job job = small_job(kFour, "{fix: {zero: 0}}");
   const Survival answer = survive(job, small_plan(job, 2, 2, 2), 2, {}).value();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// XXH64 (Y. Collet, xxHash specification 0.1.1, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md), seed
-// 0. Written from the specification: three dozen lines spare every user a dependency. Not cryptographic: it names
-// inputs.
+// Implements XXH64 with seed 0 (Y. Collet, xxHash specification 0.1.1,
+// https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md). It is written from the specification: three dozen
+// lines spare every user a dependency. It is not cryptographic: it names inputs.
 #include <array>
 #include <bit>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kPrime1 = 0x9E3779B185EBCA87u, kPrime2 = 0xC2B2AE3D27D4EB4Fu, kPrime3 = 0x165667B19E3779F9u,
                         kPrime4 = 0x85EBCA77C2B2AE63u, kPrime5 = 0x27D4EB2F165667C5u;
 
-/// `count` bytes, least significant first, on every machine.
+/// Reads `count` bytes, least significant first, on every machine.
 std::uint64_t little_endian(std::string_view bytes, std::size_t count) {
   std::uint64_t word = 0;
   for (std::size_t i = 0; i < count; ++i) word |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// One strict tree for JSON and YAML, with positions, so that every message can say where.
+// Represents JSON and YAML as one strict tree with positions, so that every message can state a place.
 //
-// read_json / read_yaml turn untrusted text into a Document or an Error with "where:line:column". Limits are part of
-// the contract (a hostile file ends in bounded time and memory): text size, nesting depth, number of nodes, length of a
-// scalar. Refused everywhere: duplicate keys, NaN and infinities, invalid UTF-8, YAML anchors, aliases, tags and
-// several documents.
+// The functions read_json and read_yaml turn untrusted text into a Document or an Error with "where:line:column".
+// Limits are part of the contract: a hostile file ends in bounded time and memory. They bound text size, nesting
+// depth, number of nodes and length of a scalar. Both reject duplicate keys, NaN and infinities, invalid UTF-8, YAML
+// anchors, aliases, tags and several documents.
 //
-// A Reader walks a mapping and remembers which keys were asked for; `finish()` then reports the first unknown one with
-// a "did you mean". Every getter returns the value or records the first Error in the shared ErrorSink (`first()`), so
-// that readers are straight lists of fields without an `if` after each.
+// A Reader walks a mapping and records the requested keys. `finish()` then reports the first unknown one with a "did
+// you mean". Every getter returns the value or records the first Error in the shared ErrorSink (`first()`). So
+// readers are straight lists of fields without an `if` after each.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,10 @@ struct Limits {
 enum class NodeKind : std::uint8_t { null, boolean, integer, real, string, sequence, mapping };
 std::string_view to_string(NodeKind kind);
 
-/// A value with its place. `line` and `column` start at 1.
+/// Holds a value with its place. `line` and `column` start at 1.
 struct Node {
-  // Declared here, defaulted below where Node is complete: clang 14 in C++20 mode needs it for the vector of pairs.
+  // These are declared here and defaulted below, where Node is complete: clang 14 in C++20 mode needs it for the
+  // vector of pairs.
   Node();
   Node(const Node&);
   Node(Node&&) noexcept;
@@ -61,23 +62,23 @@ inline Node& Node::operator=(const Node&) = default;
 inline Node& Node::operator=(Node&&) noexcept = default;
 inline Node::~Node() = default;
 
-/// A parsed text and the name it is known by in messages.
+/// Holds a parsed text and its name in messages.
 struct Document {
   std::string where;
   Node root;
 };
 
 Result<Document> read_json(std::string_view text, const std::string& where, const Limits& limits = {});
-/// YAML 1.2 core schema (no yes/no booleans, no octal, no sexagesimal); JSON is accepted, being a subset.
+/// Reads the YAML 1.2 core schema (no yes/no booleans, no octal, no sexagesimal) and JSON, which is a subset.
 Result<Document> read_yaml(std::string_view text, const std::string& where, const Limits& limits = {});
-/// Canonical JSON of a tree: one line, members in file order, shortest round-trip numbers. Reading it gives an equal
-/// tree.
+/// Writes a tree as canonical JSON: one line, members in file order, shortest round-trip numbers. Reading it gives
+/// an equal tree.
 std::string to_json(const Node& node);
-/// The whole file, at most max_bytes (Error otherwise; also for directories, missing or unreadable files).
+/// Reads a whole file of at most max_bytes; an Error for larger files, directories, and missing or unreadable files.
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 16u << 20);
 
-/// `path` below `folder` with its first part that does not exist replaced by the name in its place that was probably
-/// meant; empty when nothing there resembles it, or when that does not exist either.
+/// Corrects `path` below `folder`: its first part that does not exist is replaced by the most similar name in that
+/// place. Empty if no name there is similar, or if the corrected path does not exist either.
 std::string similar_path(const std::string& folder, const std::string& path);
 
 /// Collects the first error of a reading; later ones are dropped.
@@ -93,7 +94,7 @@ class ErrorSink {
   Status first_;
 };
 
-/// Reads the members of one mapping. `path` is the JSON path, "$" for the root. Error kind is bad_input.
+/// Reads the members of one mapping. `path` is the JSON path, "$" for the root. The error kind is bad_input.
 class Reader {
  public:
   Reader(const Document& document, const Node& mapping, std::string path, ErrorSink& sink);
@@ -101,7 +102,7 @@ class Reader {
 
   [[nodiscard]] bool has(std::string_view key) const;          ///< present and not null; marks the key as known
   [[nodiscard]] const Node* find(std::string_view key) const;  ///< nullptr when absent; marks the key as known
-  // required_* record an error when absent; optional_* return `fallback` when absent or null.
+  // required_* record an error if the key is absent; optional_* return `fallback` if it is absent or null.
   std::int64_t required_int(std::string_view key, std::int64_t low, std::int64_t high);
   std::int64_t optional_int(std::string_view key, std::int64_t low, std::int64_t high, std::int64_t fallback);
   double required_real(std::string_view key, double low, double high);
@@ -109,28 +110,27 @@ class Reader {
   bool optional_bool(std::string_view key, bool fallback);
   std::string required_string(std::string_view key);
   std::string optional_string(std::string_view key, std::string fallback);
-  /// One of `choices` (returns its index); "did you mean" otherwise.
+  /// Reads one of `choices` and returns its index; suggests the nearest ("did you mean") otherwise.
   std::size_t optional_choice(std::string_view key, const std::vector<std::string_view>& choices, std::size_t fallback);
   std::vector<std::int64_t> optional_int_list(std::string_view key, std::int64_t low, std::int64_t high);
-  /// A quantity with unit: "80GiB", "100Gb/s", "50 GB/s", "5us" -> bytes, bytes/s, seconds. A bare number is refused
-  /// with a hint.
+  /// Reads a quantity with unit: "80GiB", "100Gb/s", "50 GB/s", "5us" -> bytes, bytes/s, seconds. Rejects a bare
+  /// number with a hint.
   std::int64_t optional_bytes(std::string_view key, std::int64_t fallback);
   double optional_bandwidth(std::string_view key, double fallback);
   double optional_duration(std::string_view key, double fallback);
-  /// Sub-mapping; an empty mapping (and an error, if required) when absent.
+  /// Returns the sub-mapping; if it is absent an empty mapping (and an error, if required).
   Reader child(std::string_view key, bool required);
   /// Calls f(reader of item i) for each mapping of a sequence.
   void each(std::string_view key, bool required, const std::function<void(Reader&)>& f);
   /// Marks keys as known without reading them.
   void ignore(std::initializer_list<std::string_view> keys);
-  /// Unknown keys left: the first becomes an error with "did you mean".
+  /// Checks for unknown keys: the first one becomes an error with "did you mean".
   void finish();
-  /// Keys that nobody asked for (foreign formats report them as notes).
+  /// Returns the keys that were not requested (foreign formats report them as notes).
   [[nodiscard]] std::vector<std::string> unread() const;
 
   [[nodiscard]] std::string where(const Node& node, std::string_view key) const;  ///< "file:line:column ($.path.key)"
-  /// Records an error at `key`. Empty `found` becomes the value that stands there, empty `hint` a pointer to the file
-  /// formats.
+  /// Records an error at `key`. Empty `found` becomes the value at the key, empty `hint` a pointer to the file formats.
   void fail(std::string_view key, std::string found, std::string expected, std::string hint = "");
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const Node& node() const { return *node_; }
@@ -144,24 +144,24 @@ class Reader {
   const Node* node_;
   std::string path_;
   ErrorSink* sink_;
-  std::int32_t line_, column_;              ///< where errors about absent keys point
+  std::int32_t line_, column_;              ///< place of errors about absent keys
   mutable std::vector<bool> known_;         ///< by member
-  mutable std::vector<std::string> asked_;  ///< keys asked for, present or not: what "expected one of" lists
+  mutable std::vector<std::string> asked_;  ///< requested keys, present or not: the list of "expected one of"
 };
 
-/// Units: "80GiB" "80 GB" "1.5TiB" (bytes); "400Gb/s" "50GB/s" (bytes per second; b = bit, B = byte); "5us" "1.5ms"
-/// "2s" "300ns".
+/// Parses quantities with units: "80GiB" "80 GB" "1.5TiB" (bytes); "400Gb/s" "50GB/s" (bytes per second; b = bit, B =
+/// byte); "5us" "1.5ms" "2s" "300ns".
 std::optional<std::int64_t> parse_bytes(std::string_view text);
 std::optional<double> parse_bandwidth(std::string_view text);
 std::optional<double> parse_duration(std::string_view text);
 
-/// The candidate closest to `word` by edit distance, if close enough to be worth suggesting.
+/// Returns the candidate closest to `word` by edit distance, if it is close enough to suggest.
 std::optional<std::string> did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
-/// A hint: `did you mean "a"?`, or of several that begin with the word `did you mean "a", "b" or "c"?`; empty when
-/// there is none.
+/// Returns a hint: `did you mean "a"?`, or `did you mean "a", "b" or "c"?` if several candidates begin with the word.
+/// Empty if there is none.
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates);
 
-/// A JSON writer with stable key order, no locale, shortest round-trip doubles, fixed nine digits for seconds.
+/// Writes JSON with stable key order, no locale, shortest round-trip doubles, fixed nine digits for seconds.
 class JsonWriter {
  public:
   explicit JsonWriter(int indent = 2) : indent_(indent) {}
@@ -178,7 +178,7 @@ class JsonWriter {
   JsonWriter& value(bool flag);
   JsonWriter& null();
   JsonWriter& seconds(std::int64_t nanoseconds);  ///< 5120000000 -> 5.120000000
-  JsonWriter& raw(std::string_view json);         ///< an already serialised value; re-indented by the caller
+  JsonWriter& raw(std::string_view json);         ///< an already serialised value, which the caller has indented
   /// Arrays and objects begun after this call are written on one line until the matching end.
   JsonWriter& compact_next();
   [[nodiscard]] const std::string& text() const { return out_; }
@@ -196,13 +196,13 @@ class JsonWriter {
   bool first_ = true, after_key_ = false, compact_pending_ = false;
 };
 
-/// Stable 64-bit content hash as 16 hex digits (xxh64): names inputs in plan.json.
+/// Returns a stable 64-bit content hash as 16 hex digits (xxh64), which names inputs in plan.json.
 std::string content_hash(std::string_view bytes);
 
 }  // namespace espalier::base
 
 namespace espalier {
-// Readers and writers of documents stand in every module: these names need no prefix.
+// All modules use readers and writers of documents, so these names need no prefix.
 using base::JsonWriter;
 using base::Node;
 using base::NodeKind;

@@ -4,7 +4,7 @@
 namespace espalier::base {
 namespace {
 
-/// What to do with a document of that kind.
+/// Explains how to use a document of that kind.
 std::string use_of(const std::string& kind, const std::string& where, const std::string& wanted) {
   if (kind == "a job file") return "espalier plan " + where + " -o DIR makes a plan of it";
   if (kind == "a model's config.json") return "espalier inspect model " + where + " reads it; a job names it: model: " + where;
@@ -36,7 +36,7 @@ Error wrong_kind(const std::string& kind, const std::string& where, const std::s
 }
 
 Error wrong_kind_of(std::string_view text, const std::string& where, const std::string& wanted, const Error& error) {
-  constexpr std::size_t kMostBytes = std::size_t{1} << 18;  // the files that people mix up are small
+  constexpr std::size_t kMostBytes = std::size_t{1} << 18;  // the files that people confuse are small
   if (text.size() > kMostBytes) return error;
   const auto document = read_yaml(text, where);
   const std::string kind = document ? document_kind(document->root) : "";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of the wrong kind: a model's config.json where a plan is wanted says "a model's config.json", not which key a
-// plan would have.
+// Recognises a file of the wrong kind. If a model's config.json is given instead of a plan, the error reads "a
+// model's config.json" and does not list the missing keys of a plan.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace espalier::base {
 
-/// "a job file", "a cluster file", "a model's config.json", "a plan (espalier.plan/1)", "a document of schema
-/// espalier.…"; empty: none that is known. By its keys alone.
+/// Returns the kind of a document, by its keys alone; empty if it is unknown. Kinds are "a job file", "a cluster
+/// file", "a model's config.json", "a plan (espalier.plan/1)" and "a document of schema espalier.…".
 std::string document_kind(const Node& root);
-/// "found a cluster file; expected a job file", and what a file of that kind is for.
+/// Returns the error "found a cluster file; expected a job file", with the use of a file of that kind.
 Error wrong_kind(const std::string& kind, const std::string& where, const std::string& wanted);
-/// The same for a text (YAML or JSON) that a reader refused with `error`, which stays where nothing better is known.
+/// Returns this error for a text (YAML or JSON) that a reader rejected with `error`; `error` itself if the
+/// kind is unknown.
 Error wrong_kind_of(std::string_view text, const std::string& where, const std::string& wanted, const Error& error);
 
 }  // namespace espalier::base

@@ -32,7 +32,7 @@ std::string seconds(std::int64_t nanoseconds) {
 
 std::string gib(std::int64_t bytes) {
   constexpr std::int64_t kMiB = 1 << 20;
-  // Below 0.05 GiB a place behind the point would show nothing.
+  // Below 0.05 GiB one decimal would show nothing.
   if (bytes > 0 && bytes < 52 * kMiB) {
     const double mib = static_cast<double>(bytes) / static_cast<double>(kMiB);
     return mib >= 0.1 ? fixed(mib, 1) + " MiB" : fixed(mib * 1024, 1) + " KiB";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for people, and pieces of text joined: the one way in which Espalier writes a time, a size, a share and a
-// count in messages, answers and reports. Documents that programs read are written by base/document.h, exactly and
-// without units.
+// Formats numbers for people and joins pieces of text. All messages, answers and reports of Espalier write
+// times, sizes, shares and counts this way. Documents that programs read are written by base/document.h, exactly
+// and without units.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ void append(std::string& out, Integer piece) {
   out += std::to_string(piece);
 }
 
-/// Pieces, texts and integers, as one string: "tp ", 6, " does not divide ", 32 -> "tp 6 does not divide 32".
+/// Joins pieces, texts and integers, into one string: "tp ", 6, " does not divide ", 32 -> "tp 6 does not divide 32".
 template <class... Pieces>
 std::string cat(const Pieces&... pieces) {
   std::string out;
@@ -26,7 +26,7 @@ std::string cat(const Pieces&... pieces) {
   return out;
 }
 
-/// "a, b, c"
+/// Joins words: "a, b, c".
 template <class Words>
 std::string joined(const Words& words, std::string_view separator = ", ") {
   std::string out;
@@ -37,7 +37,7 @@ std::string joined(const Words& words, std::string_view separator = ", ") {
   return out;
 }
 
-/// ASCII letters made small; everything else as it is.
+/// Converts ASCII letters to lower case; leaves everything else unchanged.
 std::string lower(std::string_view text);
 
 std::string seconds(std::int64_t nanoseconds);  ///< "5.120 s", "812.4 ms", "93.1 us"
@@ -49,14 +49,14 @@ std::string count(double value);                ///< grouped below 2^53, else "1
 std::string short_count(double value);          ///< "8.03B", "124.4M"
 std::string six_digits(double value);           ///< "0.123457": six significant digits, for files and scripts
 
-std::size_t display_width(std::string_view utf8);  ///< code points
+std::size_t display_width(std::string_view utf8);  ///< number of code points
 std::string pad_right(std::string_view s, std::size_t width);
 std::string pad_left(std::string_view s, std::size_t width);
 
 }  // namespace espalier::base
 
 namespace espalier {
-// Messages are put together everywhere: these names need no prefix.
+// All modules compose messages, so these names need no prefix.
 using base::cat;
 using base::count;
 using base::display_width;

@@ -17,7 +17,7 @@ TEST(Format, PiecesAndWords) {
   EXPECT_EQ(lower("H100 SXM5"), "h100 sxm5");
 }
 
-// 120 s and more lose their milliseconds; 1.5·10^9 ns are 1.500 s; 2^30 · 1.5 bytes are 1.5 GiB.
+// Times of 120 s and more lose their milliseconds; 1.5·10^9 ns are 1.500 s; 2^30 · 1.5 bytes are 1.5 GiB.
 TEST(Format, TimesSizesAndCounts) {
   EXPECT_EQ(seconds(120'040'000'000), "120.0 s");
   EXPECT_EQ(seconds(1'500'000'000), "1.500 s");

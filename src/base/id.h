@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that name things of one sort, and vectors that only such a number may index: a stage is not taken for a
-// chunk.
+// Defines ids of one sort, and vectors that only ids of that sort may index: a stage cannot be mistaken for a chunk.
 #pragma once
 
 #include <compare>
@@ -14,7 +13,7 @@
 
 namespace espalier::base {
 
-/// The position of a thing of sort `Tag` in the table of its sort; −1 names nothing.
+/// Holds the position of an object of sort `Tag` in the table of its sort; −1 is no object.
 template <class Tag>
 struct Id {
   std::int32_t value = -1;
@@ -25,7 +24,7 @@ struct Id {
   auto operator<=>(const Id&) const = default;
 };
 
-/// A vector whose positions are named by `I`.
+/// Holds a vector that is indexed by `I`.
 template <class I, class T>
 class IndexedVector {
  public:
@@ -35,12 +34,12 @@ class IndexedVector {
 
   [[nodiscard]] T& operator[](I id) { return items_[id.index()]; }
   [[nodiscard]] const T& operator[](I id) const { return items_[id.index()]; }
-  /// The same with a check that the id is one of this table.
+  /// Returns the item, after a check that the id is one of this table.
   [[nodiscard]] const T& at(I id) const {
     ESPALIER_CHECK(id.valid() && id.index() < items_.size());
     return items_[id.index()];
   }
-  /// Appends and names what was appended.
+  /// Appends an item and returns its id.
   I add(T item) {
     items_.push_back(std::move(item));
     return I(static_cast<std::int32_t>(items_.size()) - 1);

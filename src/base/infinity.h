@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of what is impossible, and a limit that limits nothing.
+// Defines infinity: the cost of an impossible choice, and a limit that limits nothing.
 #pragma once
 
 #include <limits>

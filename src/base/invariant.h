@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ESPALIER_CHECK: a condition only a bug can violate. Always on, throws InternalError (exit code 1 at the command
-// line).
+// Defines ESPALIER_CHECK for conditions that only a bug can violate. It is always on and throws InternalError (exit
+// code 1 at the command line).
 #pragma once
 
 #include <stdexcept>

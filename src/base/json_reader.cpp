@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strict JSON (RFC 8259) to a Node tree.
+// Reads strict JSON (RFC 8259) into a Node tree.
 //
-// nlohmann/json's event parser (which keeps its own explicit stack, so nesting cannot overflow ours) decides what is
-// legal. It does not say where a value begins; a Follower walks the same text one token behind the events and knows.
+// The event parser of nlohmann/json decides what is legal; it keeps its own explicit stack, so nesting cannot overflow
+// ours. It does not report where a value begins, so a Follower walks the same text one token behind the events.
 #include <nlohmann/json.hpp>
 
 #include "base/invariant.h"
@@ -21,7 +21,7 @@ class Follower {
     if (text_.substr(0, 3) == kByteOrderMark) offset_ = line_start_ = 3;
   }
 
-  /// Moves to the start of the next token (values, keys and brackets; separators are passed over).
+  /// Moves to the start of the next token (a value, key or bracket); skips separators.
   void seek() {
     while (offset_ < text_.size()) {
       const char c = text_[offset_];
@@ -35,7 +35,7 @@ class Follower {
     }
   }
 
-  /// The token at the current place; moves behind it.
+  /// Returns the token at the current place and moves behind it.
   std::string_view take() {
     const std::size_t begin = offset_;
     const char c = text_[begin];
@@ -62,7 +62,7 @@ class Follower {
   std::int32_t line_ = 1;
 };
 
-/// What nlohmann says it wanted, in our words.
+/// Translates the expectation of nlohmann's message into our terms.
 std::string expectation(const std::string& message) {
   const std::size_t begin = message.find("; expected ");
   std::string wanted = begin == std::string::npos ? "" : message.substr(begin + 11);
@@ -74,7 +74,7 @@ std::string expectation(const std::string& message) {
   return "a JSON value";
 }
 
-/// The slips that people make most often.
+/// Returns a hint for the most common mistakes.
 std::string syntax_hint(std::string_view token, std::string_view before, const std::string& expected) {
   if (token == "NaN" || token == "nan" || token == "Infinity" || token == "-Infinity" || token == "inf") {
     return "JSON has no NaN or Infinity; write a finite number or null";
@@ -161,7 +161,7 @@ class JsonEvents {
     next();
     return tree_.end();
   }
-  // The event comes after "0" of "01" and after "1" of "1abc"; the token shows the whole of it.
+  // The event comes after "0" of "01" and after "1" of "1abc"; the token shows the whole literal.
   bool number() {
     const TextPosition place = next();
     const std::string_view magnitude = token_.substr(token_.front() == '-' ? 1 : 0);

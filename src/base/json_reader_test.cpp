@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strict JSON: values with places, refusals with places and hints, limits, and "reading what was written gives an equal
-// tree".
+// Tests strict JSON: values with places, rejections with places and hints, and limits. A written tree reads back as
+// an equal tree.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The smallest example: the value 7 stands in line 2, column 6 (two spaces, three bytes of "a" with quotes, colon, …).
+// In the smallest example the value 7 is at line 2, column 5 (after the three bytes of "a" with quotes, and a colon).
 TEST(ReadJson, ValuesKnowTheirPlace) {
   const auto document = read_json("{\n\"a\":7,  \"b\": [true, null]}", "f.json");
   ASSERT_TRUE(document.ok());
@@ -168,7 +168,7 @@ RC_GTEST_PROP(ReadJson, ReadsBackWhatToJsonWrote, ()) {
   RC_ASSERT(to_json(json->root) == text);
 }
 
-// Whatever the bytes, the reader returns; and what it accepts it writes and reads again.
+// For any bytes the reader returns; a text that it accepts can be written and read again.
 RC_GTEST_PROP(ReadJson, SurvivesBrokenText, (const std::string& noise)) {
   std::string text = to_json(arbitrary_node(3));
   const auto cut = static_cast<std::size_t>(*rc::gen::inRange<int>(0, static_cast<int>(text.size()) + 1));

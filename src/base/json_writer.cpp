@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON text with stable order and no locale. Strings that are not valid UTF-8 (a file name, say) get U+FFFD for each
-// bad byte, so that the output is always valid JSON.
+// Writes JSON text with stable order and no locale. In strings that are not valid UTF-8 (a file name, say) each bad
+// byte becomes U+FFFD, so that the output is always valid JSON.
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -65,7 +65,7 @@ void write(JsonWriter& writer, const Node& node) {
 
 }  // namespace
 
-// A comma and a line break (or a space) before everything that is not the first of its container.
+// Writes a comma and a line break (or a space) before everything except the first item of a container.
 void JsonWriter::separate() {
   if (after_key_) {
     after_key_ = false;
@@ -156,7 +156,7 @@ JsonWriter& JsonWriter::raw(std::string_view json) { return scalar(json); }
 JsonWriter& JsonWriter::seconds(std::int64_t nanoseconds) {
   constexpr std::uint64_t second = 1'000'000'000;
   const bool negative = nanoseconds < 0;
-  // Unsigned negation is defined for the smallest value, too.
+  // Unsigned negation is also defined for the smallest value.
   const std::uint64_t magnitude =
       negative ? 0 - static_cast<std::uint64_t>(nanoseconds) : static_cast<std::uint64_t>(nanoseconds);
   const std::string fraction = std::to_string(magnitude % second);

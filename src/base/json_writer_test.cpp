@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON writer's layout, number forms and misuse checks; error messages; the content hash against published vectors.
+// Tests the JSON writer's layout, number forms and misuse checks, error messages, and the content hash
+// against published vectors.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -66,7 +67,7 @@ TEST(ErrorMessage, LeavesEmptyPartsOut) {
   EXPECT_EQ((Error{ErrorKind::usage, "w", "", "", "z"}).message(), "w: hint: z");
 }
 
-// Expected values from the reference tool: `printf TEXT | xxhsum -H64`.
+// The expected values come from the reference tool: `printf TEXT | xxhsum -H64`.
 TEST(ContentHash, IsXxh64) {
   EXPECT_EQ(content_hash(""), "ef46db3751d8e999");
   EXPECT_EQ(content_hash("a"), "d24ec4f1a98c6e5b");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small functions of Node and Error, and reading of files.
+// Implements the small functions of Node and Error, and the reading of files.
 #include <filesystem>
 #include <fstream>
 
@@ -72,7 +72,7 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) return refuse("a file that cannot be opened", "a readable file", "check its permissions");
-  // Pipes and devices have no size: never read more than one byte past the limit.
+  // Pipes and devices have no size, so the loop never reads more than one byte past the limit.
   std::string text;
   char buffer[1 << 16];
   while (file.read(buffer, sizeof(buffer)) || file.gcount() > 0) {

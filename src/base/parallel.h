@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plain parallel loop. Work items are independent and write to their own slots, so that the result does not depend on
-// the number of threads.
+// Implements a plain parallel loop. Work items are independent and write to their own slots, so that the result does
+// not depend on the number of threads.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ inline int hardware_threads() {
   return n == 0 ? 1 : static_cast<int>(n);
 }
 
-/// f(index, worker) for every index < count; worker < threads. Rethrows the first exception.
+/// Calls f(index, worker) for every index < count; worker < threads. Rethrows the first exception.
 template <class F>
 void parallel_for(std::size_t count, int threads, std::size_t grain, F&& f) {
   if (threads <= 1 || count <= grain) {

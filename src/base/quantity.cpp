@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantities with units, as people write them in cluster files: "80GiB", "400 Gb/s", "5us".
+// Parses quantities with units, as people write them in cluster files: "80GiB", "400 Gb/s", "5us".
 //
-// B is byte and b is bit, always; the prefixes k M G T P E are powers of 1000, with an i powers of 1024 (IEC 80000-13),
-// in either case. A number without unit, a sign, a unit that could mean two things: refused, the caller explains.
+// B is always byte and b is always bit. The prefixes k M G T P E are powers of 1000, and with an i powers of 1024
+// (IEC 80000-13), in either case. Rejects a number without unit, a sign, and a unit that could mean two things;
+// the caller explains.
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -21,7 +22,7 @@ struct Split {
 std::optional<Split> split(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  // from_chars would also take "-1", "inf" and "nan".
+  // from_chars would also accept "-1", "inf" and "nan".
   if (text.empty() || !((text.front() >= '0' && text.front() <= '9') || text.front() == '.')) return std::nullopt;
   Split out;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), out.number);
@@ -33,7 +34,7 @@ std::optional<Split> split(std::string_view text) {
   return out;
 }
 
-/// Takes "k", "Mi", … from the front of `unit`; 1 if there is no prefix.
+/// Removes "k", "Mi", … from the front of `unit` and returns its factor; 1 if there is no prefix.
 std::int64_t take_prefix(std::string_view& unit) {
   constexpr std::string_view prefixes = "kmgtpe";
   if (unit.size() < 2) return 1;  // "B" alone
@@ -42,7 +43,7 @@ std::int64_t take_prefix(std::string_view& unit) {
   if (power == std::string_view::npos) return 1;
   unit.remove_prefix(1);
   const bool binary = unit.size() >= 2 && (unit[0] | 0x20) == 'i';
-  // "bit" must not lose its i: the i of a binary prefix comes before the b.
+  // "bit" must keep its i: the i of a binary prefix comes before the b.
   if (binary) unit.remove_prefix(1);
   std::int64_t factor = 1;
   for (std::size_t i = 0; i <= power; ++i) factor *= binary ? 1024 : 1000;
@@ -59,7 +60,7 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
   if (unit != "B") return std::nullopt;
   std::int64_t whole = 0;
   const auto [end, code] = std::from_chars(parts->digits.data(), parts->digits.data() + parts->digits.size(), whole);
-  if (code == std::errc() && end == parts->digits.data() + parts->digits.size()) {  // exact beyond 2^53, too
+  if (code == std::errc() && end == parts->digits.data() + parts->digits.size()) {  // also exact beyond 2^53
     std::int64_t bytes = 0;
     if (__builtin_mul_overflow(whole, factor, &bytes)) return std::nullopt;
     return bytes;

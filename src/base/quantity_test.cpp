@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantities and suggestions: 80GiB = 80·2^30 bytes, 400Gb/s = 400e9/8 bytes per second, 5us = 5e-6 seconds.
+// Tests quantities and suggestions: 80GiB = 80·2^30 bytes, 400Gb/s = 400e9/8 bytes per second, 5us = 5e-6 seconds.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 

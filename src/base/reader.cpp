@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reader: typed access to the members of one mapping, with errors that say where, what, what else and how to mend it.
+// Implements Reader: typed access to the members of one mapping, with errors that state the place, the fault, the
+// expectation and the remedy.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +19,7 @@ const Node& empty_mapping() {
   return node;
 }
 
-/// A value as a message shows it.
+/// Formats a value for a message.
 std::string described(const Node& node) {
   switch (node.kind) {
     case NodeKind::null: return "null";
@@ -37,7 +38,7 @@ std::string described(const Node& node) {
 }
 
 std::string int_range(std::int64_t low, std::int64_t high) {
-  constexpr std::int64_t open = std::int64_t{1} << 53;  // bounds beyond are "no bound"
+  constexpr std::int64_t open = std::int64_t{1} << 53;  // larger bounds mean "no bound"
   if (low <= -open && high >= open) return "an integer";
   if (high >= open) return "an integer of at least " + std::to_string(low);
   if (low <= -open) return "an integer of at most " + std::to_string(high);
@@ -58,7 +59,7 @@ std::string real_range(double low, double high) {
   return "a number from " + real_text(low) + " to " + real_text(high);
 }
 
-/// For a value of the wrong kind: the slip that explains it.
+/// Returns a hint for a value of the wrong kind: the mistake that explains it.
 std::string number_hint(const Node& node) {
   if (node.kind == NodeKind::string) {
     if (number_node(node.text)) return "remove the quotes";
@@ -123,7 +124,7 @@ void Reader::fail(std::string_view key, std::string found, std::string expected,
   Node place;
   place.line = member != nullptr ? member->line : line_;
   place.column = member != nullptr ? member->column : column_;
-  // No message without what stands there and where to read on.
+  // Every message shows the value at the place and refers to further reading.
   if (found.empty()) found = member != nullptr ? described(*member) : "nothing";
   if (hint.empty()) hint = "docs/file-formats.md explains " + (key.empty() ? "this part" : in_quotes(key));
   sink_->add({ErrorKind::bad_input, where(place, key), std::move(found), std::move(expected), std::move(hint)});
@@ -222,7 +223,7 @@ std::vector<std::int64_t> Reader::optional_int_list(std::string_view key, std::i
 
 namespace {
 
-/// The hint for a quantity that did not parse.
+/// Returns the hint for a quantity that did not parse.
 std::string unit_hint(const Node& node, std::string_view example, std::string_view unit) {
   if (node.kind == NodeKind::integer || node.kind == NodeKind::real) {
     return "a unit is missing; write for instance \"" + std::string(example) + "\"";
@@ -242,7 +243,7 @@ std::int64_t Reader::optional_bytes(std::string_view key, std::int64_t fallback)
   return fallback;
 }
 
-// The bounds (1 B/s … 1e18 B/s, 1e9 s) are far outside anything real and keep every later product inside 64 bits.
+// The bounds (1 B/s … 1e18 B/s, 1e9 s) are far outside real values and keep every later product inside 64 bits.
 double Reader::optional_bandwidth(std::string_view key, double fallback) {
   if (!has(key)) return fallback;
   const Node* node = find(key);
@@ -320,7 +321,7 @@ std::vector<std::string> Reader::unread() const {
   return out;
 }
 
-// Absent, the likeliest reason is a misspelt key: the closest one that nobody has asked for is to be renamed.
+// The likeliest reason for an absent key is a misspelt one: suggests to rename the closest key that was not requested.
 void Reader::missing(std::string_view key, const std::string& expected) {
   if (const auto written = did_you_mean(key, unread())) {
     fail(*written, "the unknown key " + in_quotes(*written) + " and no " + in_quotes(key), expected,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reader: a straight list of fields, and the messages users see when one of them is wrong.
+// Tests Reader: a straight list of fields, and the messages for users if one of them is wrong.
 #include "base/document.h"
 
 #include <gmock/gmock.h>
@@ -139,7 +139,7 @@ TEST(Reader, UnreadKeysAreListedInFileOrder) {
 
 TEST(DidYouMean, KnowsTheWordsOfOtherTools) {
   EXPECT_EQ(did_you_mean("seq_len", {"precision", "sequence_length"}), "sequence_length");
-  // the other way round: what stands there
+  // The suggestion also works in the other direction: for the key in the file.
   EXPECT_EQ(did_you_mean("sequence_length", {"seq_len", "global_batch"}), "seq_len");
   EXPECT_EQ(did_you_mean("tensor-model-parallel-size", {"pp", "tp"}), "tp");
   EXPECT_EQ(did_you_mean("seq_len", {"precision"}), std::nullopt);
@@ -155,7 +155,7 @@ TEST(SimilarPath, MendsTheFirstPartThatIsMissing) {
   EXPECT_EQ(similar_path(folder.string(), "models/lama/config.json"), "models/llama/config.json");
   EXPECT_EQ(similar_path(folder.string(), "model/llama/config.json"), "models/llama/config.json");
   EXPECT_EQ(similar_path(folder.string(), "models/llama/confg.json"), "models/llama/config.json");
-  EXPECT_EQ(similar_path(folder.string(), "models/llama/config.json"), "");  // nothing to mend
+  EXPECT_EQ(similar_path(folder.string(), "models/llama/config.json"), "");  // nothing to correct
   EXPECT_EQ(similar_path(folder.string(), "models/lama/tokenizer.json"), "");
 }
 

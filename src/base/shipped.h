@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of data/ that ship inside the library. One that does not read is a bug of this build, not a mistake of its
-// user.
+// Reads files of data/ that ship inside the library. A file that cannot be read is a bug of this build, not a mistake
+// of its user.
 #pragma once
 
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace espalier::base {
 
-/// The value of `read`, which comes from the shipped `file`; stops when there is none.
+/// Returns the value of `read`, which comes from the shipped `file`. An error is an internal one.
 template <class T>
 T shipped(Result<T> read, const char* file) {
   if (!read.ok()) check_failed(read.error().message().c_str(), file, 0);

@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Names in a folder, sorted; not all of a huge one.
+/// Returns the sorted names in a folder; only some of them if it is huge.
 std::vector<std::string> names_in(const fs::path& folder) {
   constexpr std::size_t kMostEntries = 1000;
   std::error_code ignored;
@@ -22,8 +22,8 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// A name with the same extension and a similar stem, or with the same stem: an extension in common makes no two names
-/// similar.
+/// Returns a name with the same extension and a similar stem, or with the same stem. A common extension alone makes
+/// no two names similar.
 std::string similar_name(const fs::path& wanted, const std::vector<std::string>& names) {
   std::vector<std::string> stems;
   for (const std::string& name : names) {

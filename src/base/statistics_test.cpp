@@ -6,8 +6,8 @@
 namespace espalier::base {
 namespace {
 
-// 1, 2, 4, 10: the middle two are 2 and 4, their mean 3. A quarter of the way from rank 0 to rank 3 is rank 0.75: 1 +
-// 0.75 · (2 − 1).
+// In 1, 2, 4, 10 the middle two are 2 and 4, with mean 3. A quarter of the way from rank 0 to rank 3 is rank 0.75: 1
+// + 0.75 · (2 − 1).
 TEST(Statistics, MedianAndQuantileOfFour) {
   EXPECT_DOUBLE_EQ(median({10, 1, 4, 2}), 3);
   EXPECT_DOUBLE_EQ(quantile({10, 1, 4, 2}, 0.25), 1.75);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// "Did you mean": the candidate at the smallest edit distance (insertions, deletions, substitutions and swaps of
-// neighbours count 1; the "optimal string alignment" distance), case and '-' against '_' ignored. First candidate wins
-// a tie. Before distance come words that other tools use for the same thing: "seq_len" is far from "sequence_length"
-// and means it.
+// Implements "did you mean": the candidate at the smallest edit distance, ignoring case and '-' against '_'.
+// Insertions, deletions, substitutions and swaps of neighbours count 1 (the "optimal string alignment" distance). The
+// first candidate wins a tie. Words that other tools use for the same thing take precedence: "seq_len" is far from
+// "sequence_length" and means the same.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -24,7 +24,7 @@ std::string folded(std::string_view word) {
   return out;
 }
 
-/// What other tools call it, and the word here. Left in lower case with '_'.
+/// Maps names of other tools to ours; the left side is in lower case with '_'.
 constexpr std::array kSynonyms = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"num_nodes", "nodes"},
     {"nnodes", "nodes"},
@@ -77,7 +77,7 @@ constexpr std::array kSynonyms = std::to_array<std::pair<std::string_view, std::
     {"gradient_checkpointing", "recompute"},
 });
 
-/// Whether one of two folded words is the other tools' name of the other.
+/// Returns whether one of two folded words is another tool's name for the other.
 bool synonyms(const std::string& a, const std::string& b) {
   return std::any_of(kSynonyms.begin(), kSynonyms.end(), [&](const auto& pair) {
     return (pair.first == a && pair.second == b) || (pair.first == b && pair.second == a);
@@ -114,7 +114,7 @@ std::optional<std::string> did_you_mean(std::string_view word, const std::vector
   for (const std::string& candidate : candidates) {
     if (candidate.size() > kLongestWord) continue;
     const std::size_t distance = edit_distance(wanted, folded(candidate));
-    // One slip in a short word, one for every three letters in a long one; never every letter of a word.
+    // A short word may have one mistake, and a long word one for every three letters, but never one in every letter.
     const std::size_t allowed = std::max<std::size_t>(1, std::max(word.size(), candidate.size()) / 3);
     if (distance > allowed || distance >= std::max(word.size(), candidate.size())) continue;
     if (!best || distance < best_distance) {

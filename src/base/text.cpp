@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text helpers: UTF-8 (RFC 3629), places, quoting, number literals. See text.h.
+// Implements text helpers: UTF-8 (RFC 3629), places, quoting, number literals. See text.h.
 #include "base/text.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ constexpr std::size_t kQuoteBytes = 60;
 
 bool is_continuation(unsigned char byte) { return (byte & 0xC0u) == 0x80u; }
 
-/// Number of bytes that a lead byte announces and the allowed range of the second byte (RFC 3629, section 4).
+/// Holds the number of bytes that a lead byte announces and the allowed range of the second byte (RFC 3629, section 4).
 struct LeadByte {
   std::size_t length = 0;
   unsigned char low = 0x80, high = 0xBF;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TOML 1.0 as the tree that JSON and YAML become (base/document.h), with the same limits and places. Members of a table
-// stand in the order of their names; dates and times are strings.
+// Reads TOML 1.0 into the tree of JSON and YAML (base/document.h), with the same limits and places. Members of a
+// table are in the order of their names; dates and times are strings.
 #pragma once
 
 #include <string>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// TOML 1.0 to a Node tree, by toml++. Dates and times become strings: no document that is read here has any.
+// Reads TOML 1.0 into a Node tree, using toml++. Dates and times become strings: no document that is read here has any.
 //
-// Bounds: toml++ recurses once per nested value (kMaxNested) and makes a table of every part of a dotted key; both are
-// bounded here before it sees the text, so that the tree it builds can be destroyed on any stack.
+// The parser toml++ recurses once per nested value (kMaxNested) and makes a table of every part of a dotted key. Both
+// are bounded here before it receives the text, so that the tree it builds can be destroyed on any stack.
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #define TOML_MAX_NESTED_VALUES 64
-// Some of its assertions do not hold of texts that it refuses a few lines later ("[" alone): every build refuses them,
-// as those without assertions do.
+// Some assertions of toml++ fail for texts that it rejects a few lines later ("[" alone). So assertions are off, and
+// every build rejects these texts.
 #define TOML_ASSERT(condition) static_cast<void>(0)
 #include <toml++/toml.h>
 
@@ -24,7 +24,7 @@ namespace espalier::base {
 namespace {
 
 constexpr std::size_t kMaxTomlBytes = 2u << 20;
-constexpr std::size_t kMostDots = 100;  ///< in a line, outside quotes: parts of keys
+constexpr std::size_t kMostDots = 100;  ///< per line, outside quotes: parts of keys
 
 TextPosition place_at(const toml::source_position& at) {
   return {std::max<std::int32_t>(1, static_cast<std::int32_t>(at.line)),
@@ -35,7 +35,7 @@ Error fault(const std::string& where, TextPosition place, const std::string& fou
   return {ErrorKind::bad_input, at(where, place), found, "TOML 1.0", hint};
 }
 
-/// A line whose keys have more parts than any settings need.
+/// Rejects a line whose keys have more parts than any settings need.
 Status long_keys(std::string_view text, const std::string& where) {
   std::size_t dots = 0;
   TextPosition place;
@@ -57,14 +57,14 @@ Status long_keys(std::string_view text, const std::string& where) {
   return {};
 }
 
-/// Where of a TOML text a character stands.
+/// Names the part of a TOML text to which a character belongs.
 enum class Inside : std::uint8_t { nothing, comment, basic, literal, long_basic, long_literal };
 
-/// The state after `c` at `at`, which is moved past what belongs to it.
+/// Returns the state after `c` at `at`, and moves `at` past all characters that belong to it.
 Inside next(Inside now, std::string_view text, std::size_t& at) {
   const char c = text[at];
   const auto three = [&](char quote) { return text.substr(at, 3) == std::string(3, quote); };
-  const auto closed = [&](char quote) {  // up to two quotes more belong to the string
+  const auto closed = [&](char quote) {  // up to two further quotes belong to the string
     at += 2;
     for (int more = 0; more < 2 && at + 1 < text.size() && text[at + 1] == quote; ++more) ++at;
     return Inside::nothing;
@@ -89,10 +89,10 @@ Inside next(Inside now, std::string_view text, std::size_t& at) {
   return now;
 }
 
-// toml++ 3.3 must not see letters beyond ASCII: where it looks for blanks, such a letter leads it to a place that it
-// declares unreachable (is_non_ascii_horizontal_whitespace). TOML 1.0 has them in strings and comments only. In strings
-// each of their bytes is therefore written as kEscape and two hexadecimal digits, and so is kEscape itself, also
-// outside strings, where it means nothing in TOML; in comments both become "?".
+// toml++ 3.3 must not receive letters beyond ASCII: where it looks for blanks, such a letter leads it to a place that
+// it declares unreachable (is_non_ascii_horizontal_whitespace). TOML 1.0 allows them only in strings and comments. In
+// strings each of their bytes is therefore written as kEscape and two hexadecimal digits. kEscape itself is written
+// likewise, also outside strings, where it means nothing in TOML. In comments both become "?".
 constexpr char kEscape = 'Q';
 
 void append_escaped(std::string& out, char c) {
@@ -101,7 +101,7 @@ void append_escaped(std::string& out, char c) {
   out += {kEscape, kDigits[byte >> 4], kDigits[byte & 15]};
 }
 
-/// The text as toml++ gets it; columns behind an escaped letter are further right.
+/// Returns the text for toml++; columns behind an escaped letter are further right.
 Result<std::string> in_ascii(std::string_view text, const std::string& where) {
   std::string out;
   out.reserve(text.size());
@@ -130,7 +130,7 @@ Result<std::string> in_ascii(std::string_view text, const std::string& where) {
   return out;
 }
 
-/// What in_ascii wrote, as it was. Of a text that toml++ made up the rest stays.
+/// Restores the text that in_ascii changed. In a text that toml++ made up, everything else stays.
 std::string as_written(std::string_view text) {
   const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
   std::string out;
@@ -146,7 +146,7 @@ class TomlWalk {
  public:
   explicit TomlWalk(TreeBuilder& tree) : tree_(tree) {}
 
-  /// Recurses at most as deep as the tree allows (Limits::max_depth).
+  /// Visits a node. The recursion is at most as deep as the tree allows (Limits::max_depth).
   bool visit(const toml::node& node) {
     const TextPosition place = place_at(node.source().begin);
     if (const toml::table* table = node.as_table()) return visit_table(*table, place);

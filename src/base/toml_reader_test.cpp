@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TOML as a tree: values with their places, and what is refused before toml++ sees it.
+// Tests TOML as a tree: values with their places, and the texts that are rejected before toml++ receives them.
 #include "base/toml.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ TEST(ReadToml, TablesAndTheirPlaces) {
   EXPECT_THAT(json_of("[\n"), HasSubstr("f:1"));
 }
 
-// Found by the fuzzer: toml++ 3.3 runs past its own code at such a letter.
+// The fuzzer found this: toml++ 3.3 runs past its own code at such a letter.
 TEST(ReadToml, LettersBeyondAsciiStandInQuotesAndComments) {
   EXPECT_THAT(json_of("a = 1\ncl\u00e9 = 2\n"), HasSubstr("f:2"));
   EXPECT_THAT(json_of("a = 1 \u00e9\n"), HasSubstr("a letter beyond ASCII outside quotes and comments"));

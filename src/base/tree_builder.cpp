@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events to tree, with limits. See tree_builder.h.
+// Builds the tree from events, with limits. See tree_builder.h.
 #include "base/tree_builder.h"
 
 #include <algorithm>

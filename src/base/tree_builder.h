@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds a Node tree from the events of a JSON or YAML parser and guards the limits that both share: nesting depth,
-// number of values, length of a scalar, duplicate keys. Every method returns false once something is wrong; `error()`
-// then says what. Containers are kept on an explicit stack and moved into their parent when they end, so nothing here
-// recurses.
+// Builds a Node tree from the events of a JSON or YAML parser. It enforces the limits that both share: nesting
+// depth, number of values, length of a scalar, duplicate keys. Every method returns false after an error;
+// `error()` then describes it. Containers are kept on an explicit stack and moved into their parent when they end,
+// so nothing here recurses.
 #pragma once
 
 #include <string>
@@ -18,16 +18,16 @@ class TreeBuilder {
  public:
   TreeBuilder(const std::string& where, const Limits& limits) : where_(where), limits_(limits) {}
 
-  /// A complete scalar; its line and column are set from `place`.
+  /// Adds a complete scalar; its line and column are set from `place`.
   bool scalar(Node node, TextPosition place);
-  /// A sequence or mapping begins.
+  /// Begins a sequence or mapping.
   bool begin(NodeKind kind, TextPosition place);
   bool key(std::string name, TextPosition place);
   bool end();
   /// Stops the reading with an error of the caller.
   bool fail(TextPosition place, std::string found, std::string expected, std::string hint);
 
-  /// Whether the next scalar is the key of a mapping (for parsers that do not tell keys from values).
+  /// Returns whether the next scalar is the key of a mapping (for parsers that do not distinguish keys from values).
   [[nodiscard]] bool expects_key() const;
   [[nodiscard]] bool failed() const { return error_.has_value(); }
   [[nodiscard]] const Error& error() const { return *error_; }
@@ -36,7 +36,7 @@ class TreeBuilder {
  private:
   struct Frame {
     Node node;
-    std::vector<TextPosition> key_places;  // mapping: where each member's key stands
+    std::vector<TextPosition> key_places;  // mapping: the place of each member's key
     std::string key;
     bool has_key = false;
   };
@@ -52,7 +52,8 @@ class TreeBuilder {
   Status error_;
 };
 
-/// read_json, which also says whether the text failed as JSON (`syntax`) or broke a rule that holds for YAML as well.
+/// Reads JSON and reports why it failed: `syntax` is true for text that is not JSON, false for a rule that also
+/// holds for YAML.
 Result<Document> read_json_or_reason(std::string_view text, const std::string& where, const Limits& limits, bool& syntax);
 
 }  // namespace espalier::base

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hash of a few integers, for keys of unordered containers: FNV-1a word by word, with the high bits folded down after
-// each.
+// Hashes a few integers, for keys of unordered containers: FNV-1a word by word, with the high bits folded
+// down after each.
 #pragma once
 
 #include <array>

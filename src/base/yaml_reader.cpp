@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A strict subset of YAML 1.2 (core schema) to a Node tree.
+// Reads a strict subset of YAML 1.2 (core schema) into a Node tree.
 //
-// yaml-cpp's event parser finds the structure; the events are checked here. Refused, each with its place: anchors,
-// aliases, tags, several documents, keys that are not scalars, duplicate keys, .nan and .inf. Scalars follow the YAML
-// 1.2 core schema without octal and hexadecimal numbers (0o17, 0x1F are strings), so `no`, `on` and `12:30` stay what
-// they look like.
+// The event parser of yaml-cpp finds the structure; the events are checked here. It rejects anchors, aliases, tags,
+// several documents, keys that are not scalars, duplicate keys, .nan and .inf, each with its place. Scalars follow
+// the YAML 1.2 core schema without octal and hexadecimal numbers (0o17, 0x1F are strings). So `no`, `on` and
+// `12:30` remain text.
 //
-// Bounds: yaml-cpp recurses once per nesting level; the handler stops it at Limits::max_depth by an exception
-// (yaml-cpp's own guard is at 500). Its scanner may hold a token for every character of a one-line flow collection, so
-// YAML text is limited to kMaxYamlBytes; longer text must be JSON, which is tried first when the text begins with a
+// yaml-cpp recurses once per nesting level; the handler stops it at Limits::max_depth by an exception (yaml-cpp's
+// own guard is at 500). Its scanner may hold a token for every character of a one-line flow collection, so YAML
+// text is limited to kMaxYamlBytes. Longer text must be JSON, which is tried first if the text begins with a
 // bracket or a quote.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kMaxYamlBytes = 2u << 20;
 
-/// Leaves yaml-cpp's parser once the tree holds an error. Never leaves this file.
+/// Leaves yaml-cpp's parser once the tree holds an error. It never escapes this file.
 struct Stop {};
 
 TextPosition place_at(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
@@ -38,7 +38,7 @@ std::size_t skip_digits(std::string_view text, std::size_t from) {
   return from;
 }
 
-/// [-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?   (YAML 1.2.2, section 10.3.2)
+/// Matches [-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?   (YAML 1.2.2, section 10.3.2)
 bool looks_like_number(std::string_view text) {
   std::size_t i = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
   const std::size_t whole = skip_digits(text, i);
@@ -64,7 +64,7 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-/// ".5" and "5." are legal in YAML; the number reader wants a digit on both sides.
+/// Adds digits: ".5" and "5." are legal in YAML, but the number reader needs a digit on both sides.
 std::string with_digits_around_the_dot(std::string_view text) {
   std::string out(text);
   const std::size_t dot = out.find('.');
@@ -134,7 +134,7 @@ class YamlEvents : public YAML::EventHandler {
 
   void refuse_properties(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) refuse_anchor(mark);
-    // A lone '!' gives the same tag as quotes do; only the text tells them apart.
+    // A lone '!' gives the same tag as quotes do; only the text distinguishes them.
     const auto offset = static_cast<std::size_t>(std::max(mark.pos, 0));
     const bool lone = tag == "!" && offset < text_.size() && text_[offset] == '!';
     if (lone || (tag != "?" && tag != "!" && !tag.empty())) {
@@ -163,7 +163,7 @@ class YamlEvents : public YAML::EventHandler {
     require(tree_.scalar(std::move(node), place));
   }
 
-  /// A scalar without quotes: null, boolean, number or, failing these, a string.
+  /// Adds a scalar without quotes: null, boolean, number or, failing these, a string.
   void plain(const std::string& value, TextPosition place) {
     if (value.empty() || is_one_of(value, {"~", "null", "Null", "NULL"})) {
       require(tree_.scalar({}, place));
@@ -206,8 +206,8 @@ std::string syntax_hint(const std::string& message) {
   return "check the indentation and the brackets near this place";
 }
 
-/// The first line up to `last`, from 1, that a tab indents; 0: none. The parser often complains one line later, of
-/// something else.
+/// Returns the first line up to `last`, from 1, that is indented with a tab; 0 if there is none. The parser often
+/// reports another error one line later.
 std::int32_t tabbed_line(std::string_view text, std::int32_t last) {
   for (std::int32_t line = 1; line <= last && !text.empty(); ++line) {
     const std::size_t end = text.find('\n'), first = text.find_first_not_of(' ');
@@ -224,19 +224,19 @@ Result<Document> parse(std::string_view text, const std::string& where, const Li
   try {
     YAML::Parser parser(stream);
     parser.HandleNextDocument(handler);
-    // A second call reports whatever stands behind the first document; one document gives false.
+    // A second call reports any text behind the first document; it returns false for a single document.
     parser.HandleNextDocument(handler);
   } catch (const Stop&) {
     return tree.error();
   } catch (const YAML::Exception& problem) {
-    // Marks of errors at the very end may lie behind the text.
+    // Marks of errors at the very end may be behind the text.
     const TextPosition place = problem.mark.is_null() ? TextPosition{} : place_at(problem.mark);
     if (const std::int32_t tabbed = tabbed_line(text, place.line); tabbed > 0)
       return Error{ErrorKind::bad_input, at(where, TextPosition{tabbed, 1}), "a tab at the beginning of the line",
                    "blanks: YAML takes no tabs there", "replace each tab, e.g. sed -i 's/\\t/  /g' FILE"};
     return Error{ErrorKind::bad_input, at(where, place), "YAML that cannot be parsed (" + problem.msg + ")", "YAML 1.2 or JSON",
                  syntax_hint(problem.msg)};
-  } catch (const std::exception& problem) {  // out_of_range and the like from inside yaml-cpp: still the text's fault
+  } catch (const std::exception& problem) {  // out_of_range and the like from inside yaml-cpp: still caused by the text
     return Error{ErrorKind::bad_input, at(where, {}), std::string("YAML that cannot be parsed (") + problem.what() + ")",
                  "YAML 1.2 or JSON", "check the indentation and the brackets"};
   }
@@ -246,7 +246,7 @@ Result<Document> parse(std::string_view text, const std::string& where, const Li
   return Document{where, tree.take_root()};
 }
 
-/// Whether a text that is neither good JSON nor good YAML was meant as JSON: {" [{ [1 …
+/// Returns whether a text that is neither valid JSON nor valid YAML was meant as JSON: {" [{ [1 …
 bool meant_as_json(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const std::size_t second = text.find_first_not_of(" \t\r\n", first + 1);

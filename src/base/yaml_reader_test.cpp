@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The strict YAML subset: core-schema scalars, places, and every refusal that document.h promises.
+// Tests the strict YAML subset: core-schema scalars, places, and every rejection that document.h promises.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ TEST(ReadYaml, ValuesKnowTheirPlace) {
   EXPECT_EQ(batch->column, 17);
 }
 
-// YAML 1.2 core schema, not 1.1: `no` is text, 012 is twelve, 12:30 is text, 0o17 and 0x1F are text.
+// The schema is the YAML 1.2 core schema, not 1.1: `no` is text, 012 is twelve, 12:30 is text, 0o17 and 0x1F are text.
 TEST(ReadYaml, CoreSchema) {
   const auto scalar = [](const std::string& text) {
     const auto one = read_yaml("a: " + text, "f");

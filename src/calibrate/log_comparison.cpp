@@ -22,8 +22,7 @@ constexpr double kOtherCount = 0.1;    // FLOPs of a step, framework against pla
 constexpr double kNearlyFull = 0.95;   // of a device's memory: allocators begin to free and ask again
 constexpr double kSlowKernels = 1.35;  // beyond it compute alone is no likely cause
 
-// ---- figures
-// -----------------------------------------------------------------------------------------------------------------
+// ---- figures ------------------------------------------------------------------------------------------------------
 
 /// One value for each step that has one.
 std::vector<double> all_seconds(const runlog::StepLog& log, std::int64_t warm_up, double tokens_per_device, double samples) {
@@ -40,8 +39,7 @@ double drift_of(const std::vector<double>& seconds) {
   return base::median({seconds.end() - end, seconds.end()}) / base::median({seconds.begin(), seconds.begin() + end}) - 1;
 }
 
-// ---- what to make of it
-// ------------------------------------------------------------------------------------------------------
+// ---- what to make of it -------------------------------------------------------------------------------------------
 
 std::string ms(double seconds) { return base::seconds(std::llround(seconds * 1e9)); }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole-number arithmetic on values that a file may have made absurd: products saturate instead of overflowing.
+// Implements whole-number arithmetic on values that a malformed file may make absurdly large. Products saturate
+// instead of overflowing.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ inline std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   return __builtin_add_overflow(a, b, &result) ? std::numeric_limits<std::int64_t>::max() : result;
 }
-/// ⌈a / b⌉ for a ≥ 0, b > 0.
+/// Returns ⌈a / b⌉ for a ≥ 0, b > 0.
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 }  // namespace espalier::check

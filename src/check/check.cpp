@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structure, rules, program, claims: each part is checked only when what it stands on was found sound.
+// Checks structure, rules, program and claims in this order. A part is checked only if everything it relies on
+// passed.
 #include "check/check.h"
 
 #include <algorithm>
@@ -35,13 +36,13 @@ void append(std::vector<Finding>& all, std::vector<Finding> more) {
   std::move(more.begin(), more.end(), std::back_inserter(all));
 }
 
-/// Adds the findings about one pipeline, which then name it.
+/// Appends the findings about one pipeline and puts the pipeline's number in front of their texts.
 void append_of(CheckReport& all, std::size_t pipeline, CheckReport more) {
   for (Finding& finding : more.findings) finding.text = say("pipeline ", pipeline, ": ", finding.text);
   append(all.findings, std::move(more.findings));
 }
 
-/// Structure and rules of a plan of one pipeline.
+/// Checks structure and rules of a plan with one pipeline.
 CheckReport check_one_sound(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part,
                             const EngineModel* engine) {
   CheckReport report{check_structure(plan, model, cluster, part)};
@@ -49,15 +50,15 @@ CheckReport check_one_sound(const Plan& plan, const Model& model, const Cluster&
   return report;
 }
 
-/// A plan of one pipeline. `part`: of a plan of several, whose claims about the step are judged with those of the
-/// others.
+/// Checks a plan with one pipeline. `part` states whether it belongs to a plan with several, whose claims about the
+/// step are checked jointly.
 CheckReport check_one(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims,
                       PlanPart part, const EngineModel* engine) {
   CheckReport report = check_one_sound(plan, model, cluster, part, engine);
   if (!report.ok()) return report;
   const View view = make_view(plan, model, cluster, part, engine);
   ProgramCheck checked = check_program(view, program);
-  const bool tables = !checked.findings.empty() && checked.findings.front().ok;  // the program's shape
+  const bool tables = !checked.findings.empty() && checked.findings.front().ok;  // findings.front() is program-shape
   append(report.findings, std::move(checked.findings));
   if (tables) append(report.findings, check_payload(view, program));
   if (claims == nullptr) return report;
@@ -67,7 +68,7 @@ CheckReport check_one(const Plan& plan, const Model& model, const Cluster& clust
   return report;
 }
 
-/// Every pipeline by itself, then what holds between them.
+/// Checks every pipeline by itself, then the conditions that hold between them.
 CheckReport check_several(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program,
                           const Claims* claims, const EngineModel* engine) {
   CheckReport report{check_pipelines(plan, cluster)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Good plans are accepted, whole.
+// Tests that valid plans are accepted as a whole.
 #include "check/check.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@ namespace {
 using namespace test;
 
 TEST(Check, AcceptsTwoStagesOfASmallModel) {
-  // 2 blocks, embedding and head on 2 devices: stage 0 = embedding and a block, stage 1 = the rest; 4 micro-batches.
+  // There are 2 blocks, embedding and head on 2 devices: stage 0 = embedding and a block, stage 1 = the rest; 4
+  // micro-batches.
   const Case c = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 4));
   const CheckReport report = c.check();
   EXPECT_TRUE(report.ok()) << broken(report);
@@ -97,7 +98,7 @@ TEST(Check, AcceptsExperts) {
 }
 
 TEST(Check, AcceptsOneRankPerDevice) {
-  // Not folded: 4 stages of 4 devices are 16 ranks; data groups meet.
+  // This plan is not folded: 4 stages of 4 devices are 16 ranks, and data groups meet.
   Strategy s = with(2, 2, 1, 2);
   s.overlap.grad_reduce = true;
   Case c = make_case(model_of(gpt(6)), s, schedule_of(ScheduleKind::one_f_one_b, 4, 1, 8));
@@ -108,8 +109,8 @@ TEST(Check, AcceptsOneRankPerDevice) {
 }
 
 TEST(Check, InFlightActivations) {
-  // 1F1B with p = 4, m = 8: stage i holds min(m, p − i) = 4, 3, 2, 1 micro-batches. GPipe holds all 8. Of two peaks
-  // that differ in what a chunk keeps by 1000 bytes, one is so many thousand bytes higher, times 1.06 for the reserve.
+  // 1F1B with p = 4, m = 8: stage i holds min(m, p − i) = 4, 3, 2, 1 micro-batches. GPipe holds all 8. If a chunk
+  // keeps another 1000 bytes, the peak rises by 1000 bytes for each micro-batch held, times 1.06 for the reserve.
   for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe}) {
     const Case c = make_case(model_of(gpt(6)), {}, schedule_of(kind, 4, 1, 8));
     const View view = make_view(c.plan, c.model, c.cluster);
@@ -119,7 +120,7 @@ TEST(Check, InFlightActivations) {
     for (std::int64_t& bytes : saved) bytes += 1000;
     const auto after = peak_bytes_per_stage(view, c.program, fixed, saved);
     for (std::size_t stage = 0; stage < 4; ++stage) {
-      // one of them is the running one, whose own peak does not move here
+      // One of them is the running one, whose own peak does not move here.
       const std::int64_t expected = (kind == ScheduleKind::gpipe ? 8 : 4 - static_cast<std::int64_t>(stage)) - 1;
       EXPECT_NEAR(static_cast<double>(after[stage].least - before[stage].least), 1060.0 * static_cast<double>(expected), 2.0);
     }

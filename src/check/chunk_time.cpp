@@ -21,13 +21,14 @@ namespace {
 
 constexpr double kPassLaunches = 4, kUpdateLaunches = 8;
 
-/// Into how many parts a tensor group cuts a message between stages that its ranks then gather; 1: none are cut.
+/// Returns the number of parts into which a tensor group cuts a message between stages; the ranks gather them again.
+/// 1: uncut.
 double message_parts(const View& view, const Strategy& s) {
   const bool cut = view.engine.communication.scattered_messages && s.sp == SequenceParallel::none && s.partition.empty();
   return cut ? static_cast<double>(s.tp) : 1.0;
 }
 
-/// The data-parallel groups of one strategy.
+/// Holds the data-parallel groups of one strategy.
 struct StrategyGroups {
   RankGroup shard, replicas, expert_shard, expert_replicas;
   bool sharded = false;
@@ -82,7 +83,7 @@ class PlanClock {
     return g;
   }
 
-  /// Reduction of gradients at the end of a step, `dense` and `expert` bytes of them.
+  /// Returns the seconds of the gradient reduction at the end of a step, for `dense` and `expert` bytes.
   double reduction(const Strategy& s, double dense, double expert) {
     const StrategyGroups& g = groups(s);
     const auto one = [&](const RankGroup& shard, const RankGroup& replicas, double bytes) {
@@ -106,13 +107,14 @@ class PlanClock {
     return data_.gather(g.shard, dense, sizes) + data_.gather(g.expert_shard, expert, sizes);
   }
 
-  /// Of a layer under ZeRO 3: what is trained, and what is frozen as it is kept.
+  /// Returns the seconds to gather a layer under ZeRO 3: trained weights, and frozen weights in their stored type.
   double gathering_layer(const Strategy& s, const StageElements& e) {
     return gathering(s, static_cast<double>(bytes_.gather * e.dense + e.frozen_dense),
                      static_cast<double>(bytes_.gather * e.expert + e.frozen_expert), Sizes::known);
   }
 
-  /// Gradients of one layer under ZeRO ≥ 2, elements. Replicas of shard groups meet once a step.
+  /// Returns the seconds to scatter the gradients of one layer under ZeRO ≥ 2. Arguments are elements. Replicas of
+  /// shard groups meet once a step.
   double scattering(const Strategy& s, double dense, double expert) {
     const StrategyGroups& g = groups(s);
     return data_.gather(g.shard, dense * bytes_.reduce) + data_.gather(g.expert_shard, expert * bytes_.reduce);
@@ -122,7 +124,7 @@ class PlanClock {
     return most() ? communication : std::max(0.0, communication - compute);
   }
 
-  /// ZeRO ≥ 2 inside the passes of one layer: parameters gathered both ways (3), gradients scattered.
+  /// Adds ZeRO ≥ 2 inside the passes of one layer: parameters gathered in both passes (ZeRO 3), gradients scattered.
   void add_zero(const Strategy& s, const LayerKind& kind, const LayerTime& t, bool again, ChunkTime& sum) {
     if (!s.shards_gradients()) return;
     const StageElements e = elements_of_layer(view_of(view_, s), kind);
@@ -143,15 +145,15 @@ class PlanClock {
     sum.backward += bytes_.reduce > 0 ? copies * view_.engine.kernels.reduce_copy_bytes : 0;
   }
 
-  /// Of so many elements those whose states a rank holds; all without ZeRO.
+  /// Returns the number of elements whose states a rank holds. Without ZeRO these are all.
   static double divided(const Strategy& s, double dense, double expert) {
     return s.shards_optimizer() ? dense / s.shard + expert / static_cast<double>(expert_shard(s)) : dense + expert;
   }
 
-  /// Seconds on the link of a device: up in the forward and in the backward pass, down in either.
+  /// Holds seconds of copies on a device's host link. Weights and saved activations move up, gradients down.
   struct Copies {
     double weights = 0, saved = 0, gradients = 0;
-    double waited = 0;  ///< of what is saved, in the open
+    double waited = 0;  ///< saved activations whose copies are exposed
   };
 
   Copies copies_of(const Strategy& s, const LayerKind& kind, RecomputeKind how) {
@@ -159,7 +161,7 @@ class PlanClock {
     if (!offloads_activations(s.offload) && !offloads_parameters(s.offload)) return out;
     const double link = 0.8 * nodes_of(view_).host.link.count();
     const View under = view_of(view_, s);
-    // for copies in the open
+    // Checkpoint offload exposes its copies.
     const bool waits = view_.engine.runs.offload_activations == ActivationOffload::checkpoints;
     (waits ? out.waited : out.saved) = static_cast<double>(hosted_bytes_of_layer(under, kind, how)) / link;
     if (!offloads_parameters(s.offload)) return out;
@@ -171,9 +173,9 @@ class PlanClock {
     return out;
   }
 
-  /// Beside all that a layer does, ZeRO's traffic included, which `before` did not have yet: the longer direction, less
-  /// what hides it. Most:
-  /// nothing does, and both edges of the chunk besides.
+  /// Adds the copies, which overlap all other work of a layer, including ZeRO traffic that `before` did not contain
+  /// yet. Least: the longer direction minus the time that hides it. Most: nothing hides them, and the caller adds
+  /// both edges of the chunk.
   void add_copies(const Copies& copies, bool backward, const ChunkTime& before, ChunkTime& sum) {
     const double all = copies.weights + copies.saved + copies.gradients;
     const double forward = std::max(copies.weights, copies.saved);
@@ -214,7 +216,8 @@ class PlanClock {
     }
   }
 
-  /// Layers whose neighbour spreads the activation otherwise fetch it anew: at most all of it, over the slowest links.
+  /// Bounds the redistribution of a layer whose neighbour spreads the activation differently: at most all of it, over
+  /// the slowest links.
   [[nodiscard]] double redistribution(const LayerRange& before, const LayerRange& range) const {
     if (!most() || before.strategy == range.strategy) return 0;
     const View alone = view_of(view_, range.strategy);
@@ -239,7 +242,8 @@ class PlanClock {
       sum.backward_input += moved;
       before = &range;
     }
-    const double each = std::min(1.0, eager_share(view_.engine)) * kernels_.launch;  // PyTorch's, between layers
+    // PyTorch's launches between layers
+    const double each = std::min(1.0, eager_share(view_.engine)) * kernels_.launch;
     const double launches = view_.engine.measured != nullptr ? 0 : kPassLaunches * each;
     const double of_a_stage = view_.pipeline->schedule.virtual_stages;
     const double pass = launches + view_.engine.coefficients.micro_batch_s / 2 / of_a_stage;
@@ -254,7 +258,7 @@ class PlanClock {
     return sum;
   }
 
-  /// The first gather and the last reduction of a chunk, which nothing hides.
+  /// Adds the first gather and the last reduction of a chunk. Nothing hides them.
   void add_edges(const LayerRange& first, ChunkTime& sum) {
     const Strategy& s = first.strategy;
     if (!s.shards_gradients()) return;
@@ -264,8 +268,8 @@ class PlanClock {
     sum.backward += scattering(s, dense, expert);
   }
 
-  /// ZeRO collectives of a copy of the token table, hidden by nothing, and once more where its layer comes first. The
-  /// least of them is nothing.
+  /// Adds the ZeRO collectives of a copy of the token table, exposed, and once more if its layer comes first. Their
+  /// lower bound is zero.
   void add_table_copy(std::size_t c, ChunkTime& sum) {
     const Strategy& s = view_.chunks.front().ranges.front().strategy;
     const std::int32_t user = view_.stage_of[c] != view_.stage_of.front() ? table_user(view_, c) : -1;
@@ -277,8 +281,8 @@ class PlanClock {
     sum.backward += gather + times * scattering(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
   }
 
-  /// One bucket of what the chunk reduces and gathers once a step. Ranges of several strategies reduce one after the
-  /// other.
+  /// Adds one bucket of the chunk's reductions and gathers, which run once a step. Ranges of several strategies
+  /// reduce one after the other.
   void add_collectives(std::size_t c, std::int32_t buckets, ChunkTime& sum) {
     const double cut = buckets;
     for (const auto& [s, e] : elements_of_chunk(c)) {
@@ -286,7 +290,7 @@ class PlanClock {
                            (s.shards_gradients() && s.shard < s.data_ranks());
       const bool gathers = s.zero == ZeroStage::optimizer || s.zero == ZeroStage::gradients;
       const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
-      // Latency counts once a bucket (most, or one strategy), or once in all of them together (least).
+      // Latency counts once per bucket (most, or one strategy), or once for all buckets together (least).
       const double at_once = most() || view_.one_strategy ? 1 : cut;
       if (reduces)
         sum.reduction += reduction(s, at_once * dense * bytes_.reduce / cut, at_once * expert * bytes_.reduce / cut) / at_once;
@@ -296,8 +300,8 @@ class PlanClock {
     }
   }
 
-  /// Parameters of a chunk by strategy, how layers are recomputed apart; the copy of a shared table is reduced with the
-  /// last chunk.
+  /// Returns the parameters of a chunk by strategy, ignoring recomputation. The copy of a shared table is reduced
+  /// with the last chunk.
   [[nodiscard]] std::vector<std::pair<Strategy, StageElements>> elements_of_chunk(std::size_t c) const {
     std::vector<std::pair<Strategy, StageElements>> all;
     const auto add = [&](Strategy s, const StageElements& e) {
@@ -328,11 +332,11 @@ class PlanClock {
     return time + view_.engine.communication.message_host_calls * kernels_.call + view_.engine.communication.message_block_s;
   }
 
-  /// Bytes that the update of `e` moves.
+  /// Returns the bytes that the update of `e` moves.
   [[nodiscard]] double update_bytes(const Strategy& s, const StageElements& e) const {
     const double held = divided(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
     const double whole = view_.engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
-    // the host has the gradients
+    // The host has the gradients.
     if (offloads_parameters(s.offload)) return 0;
     if (offloads_optimizer(s.offload)) return (whole > 0 ? 0.0 : held * bytes_.gradient) + whole;  // the norm alone
     const double gradient = (whole > 0 ? 1.0 : 2.0) * bytes_.gradient;
@@ -340,8 +344,8 @@ class PlanClock {
     return held * (gradient + states) + whole;
   }
 
-  /// The update on the host: gradients down the link, states there, parameters up (Ren et al. 2021). Least: the slower
-  /// of update and way back where they overlap.
+  /// Returns the seconds of an update on the host: gradients down the link, states there, parameters up (Ren et al.
+  /// 2021). Least: the slower of update and upload where the engine overlaps them.
   [[nodiscard]] double host_update(const Strategy& s, const StageElements& e) const {
     if (!offloads_optimizer(s.offload)) return 0;
     const NodeGroup& node = nodes_of(view_);
@@ -352,14 +356,14 @@ class PlanClock {
     const double twice = bytes_.master > 0 ? 1 : 2;
     const double update =
         held * (bytes_.gradient + 2.0 * bytes_.master + 2.0 * bytes_.optimizer + twice * bytes_.parameter) / memory;
-    // and reads gradients for their norm
+    // The host also reads the gradients for their norm.
     if (offloads_parameters(s.offload)) return update + held * bytes_.gradient / memory;
     if (view_.engine.communication.overlaps_offload && !most()) return std::max(update, up);
     return down + update + up;
   }
 
-  /// Gradients inside tensor groups: of norms and biases on sequence shards, of replicated key/value heads, of
-  /// partitioned operators.
+  /// Returns the seconds to reduce gradients inside tensor groups: of norms and biases on sequence shards, of
+  /// replicated key/value heads, and of partitioned operators.
   [[nodiscard]] double tensor_gradients(const LayerRange& range) const {
     const View under = view_of(view_, range.strategy);
     if (range.strategy.tp == 1) return 0;
@@ -397,8 +401,8 @@ class PlanClock {
     return moved + hosted + view_.engine.coefficients.step_s + synchronised;
   }
 
-  /// Exchange of the shared table's gradient: at least one message of it, a third of one among three; at most as many
-  /// round trips as stages hold it.
+  /// Returns the seconds to exchange the shared table's gradient. At least one message, or a third of one among three
+  /// stages; at most as many round trips as stages hold copies.
   [[nodiscard]] double shared_table() const {
     const std::vector<std::int32_t> copies = table_copies(view_);
     if (copies.empty()) return 0;
@@ -406,14 +410,14 @@ class PlanClock {
     const double bytes = static_cast<double>(table_elements(table)) * bytes_.reduce;
     double slowest = 0, fastest = std::numeric_limits<double>::infinity();
     for (std::size_t n = 0; n < copies.size(); ++n)
-      for (std::size_t before = 0; before <= n; ++before) {  // the embedding's stage, and those of the copies before
+      for (std::size_t before = 0; before <= n; ++before) {  // the embedding's stage, then those of the copies before
         const std::int32_t from = before == 0 ? view_.stage_of.front() : copies[before - 1];
         const double message = plain_.message(table, from, copies[n], bytes);
         slowest = std::max(slowest, message);
         fastest = std::min(fastest, message);
       }
     if (most()) return 2 * static_cast<double>(copies.size()) * slowest;
-    // a ring among three passes thirds, and its members may share links
+    // A ring among three stages passes thirds, and its members may share links.
     return copies.size() == 1 ? slowest : fastest / 3;
   }
 
@@ -430,8 +434,8 @@ class PlanClock {
 
 namespace {
 
-/// A message between stages that are not alike. Least: the busier end alone; most: both ends gather what came in parts
-/// besides.
+/// Returns the seconds of a message between unlike stages. Least: the busier end, and the cheaper host calls. Most:
+/// the calls of both hosts, and the receiver gathers a message that came in parts.
 double unlike_message_s(const View& view, std::size_t c, double sent, double taken, End end) {
   const std::int32_t from = view.stage_of[c - 1], to = view.stage_of[c];
   if (from == to) return 0;
@@ -450,8 +454,9 @@ double unlike_message_s(const View& view, std::size_t c, double sent, double tak
   return time + tensor.gather(tensor.tensor(under), taken);
 }
 
-/// The gradient of a table with copies on several stages, from the fastest to the slowest pair of them: at least one
-/// message of it, a third of one among three and more; at most as many round trips as there are copies.
+/// Returns the seconds to exchange the gradient of a table that several stages hold. The lower bound takes the
+/// fastest pair of stages: one message, or a third of one among three or more. The upper bound takes the slowest pair
+/// and one round trip per copy.
 double unlike_exchange_s(const View& view, End end) {
   const std::vector<std::int32_t> copies = table_copies(view);
   if (copies.empty()) return 0;
@@ -469,7 +474,7 @@ double unlike_exchange_s(const View& view, End end) {
   return copies.size() == 1 ? slowest : fastest / 3;
 }
 
-/// Of a plan whose stages are not alike: every stage as on its own group.
+/// Returns the time of a plan whose stages are not alike. Every stage is timed as on its own group.
 PlanTime unlike_time(const View& view, const std::vector<std::int32_t>& buckets, End end) {
   PlanTime out;
   out.chunks.resize(view.chunks.size());

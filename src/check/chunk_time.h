@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of what the instructions of a program stand for, from one side (layer_time.h): passes, messages, collectives,
-// update.
+// Bounds the seconds of a program's instructions from one side (layer_time.h): passes, messages, collectives, update.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@ namespace espalier::check {
 
 struct ChunkTime {
   double forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
-  double message = 0;                ///< into this chunk, or its gradient back
+  double message = 0;                ///< message into this chunk, or its gradient back
   double reduction = 0, gather = 0;  ///< one of `buckets` buckets
   std::int32_t layers = 0;
 };
@@ -28,7 +27,8 @@ struct PlanTime {
   std::vector<StageUpdateTime> stages;
 };
 
-/// `buckets`: into how many the gradients and parameters of each pipeline chunk are cut.
+/// Returns the times of all chunks and stages. `buckets` holds the number of buckets of each pipeline chunk's
+/// gradients and parameters.
 PlanTime plan_time(const View& view, const std::vector<std::int32_t>& buckets, End end);
 
 }  // namespace espalier::check

@@ -34,7 +34,7 @@ Finding check_shape(const View& view, const Claims& claims) {
   return verdict.finding(say(p, " stages, ", chunks, " chunks"));
 }
 
-/// Claimed and derived values, equal within `slack(n)`.
+/// Compares claimed with derived values, which must agree within `slack(n)`.
 template <class Slack>
 Finding compare(const char* name, const char* unit, const std::vector<std::int64_t>& claimed,
                 const std::vector<std::int64_t>& derived, const Slack& slack) {
@@ -66,7 +66,8 @@ Finding check_peak(const View& view, const Program& program, const Claims& claim
   return verdict.finding(say("every peak within 2 % of what is derived; stage 0: ", derived.front().least, " bytes"));
 }
 
-/// The limit that is claimed is the least of the kinds that the plan uses; each stage must stay below that of its own.
+/// Checks the claimed limit, which is the smallest over the device kinds used. Each stage must stay below that of its
+/// own kind.
 Finding check_limit(const View& view, const Claims& claims) {
   Verdict verdict("memory-limit");
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -87,8 +88,8 @@ Finding check_limit(const View& view, const Claims& claims) {
                              : say("all peaks within what their devices leave, at least ", least, " bytes"));
 }
 
-/// What the devices of a node put into the memory of its host, each as much as the fullest stage's: states, and
-/// activations that wait there.
+/// Checks the bytes that the devices of a node keep in its host's memory: states, and activations that wait there.
+/// Each device counts as much as one of the fullest stage.
 Finding check_host(const View& view, const Program& program, bool replayable) {
   Verdict verdict("host-memory");
   std::int64_t most = 0;
@@ -136,7 +137,7 @@ std::vector<Finding> check_claims(const View& view, const Program& program, bool
   if (std::any_of(view.chunks.begin(), view.chunks.end(),
                   [&](const Chunk& c) { return std::any_of(c.ranges.begin(), c.ranges.end(), offloads); }))
     findings.push_back(check_host(view, program, replayable));
-  if (!replayable) return findings;  // peak and time follow the program
+  if (!replayable) return findings;  // Peak and time depend on the program.
   findings.push_back(check_peak(view, program, claims, fixed, saved));
   if (view.part == PlanPart::whole) findings.push_back(check_time(view, program, claims));
   return findings;
@@ -144,8 +145,8 @@ std::vector<Finding> check_claims(const View& view, const Program& program, bool
 
 namespace {
 
-/// What the step of several pipelines takes; where ranks of a stage differ the floor of each of their kinds, and no
-/// upper bound.
+/// Returns the bounds of the step of several pipelines. If ranks of a stage differ, the lower bound is the largest
+/// over their kinds, and no upper bound exists.
 StepTimeRange bounds_of_several(const Plan& plan, const std::vector<View>& views, const Program& program, std::size_t kinds) {
   if (kinds == 0) return step_time_of_several(plan, views, program);
   StepTimeRange bounds{0, std::numeric_limits<std::int64_t>::max()};

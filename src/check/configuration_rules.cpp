@@ -13,7 +13,7 @@
 namespace espalier::check {
 namespace {
 
-/// Visits every kind that some layer has, once.
+/// Visits every layer kind that occurs in the model, once.
 template <class Visit>
 void each_kind(const View& view, const Visit& visit) {
   std::vector<bool> used(view.model->kinds.size(), false);
@@ -53,7 +53,7 @@ Finding check_positions(const View& view) {
   each_kind(view, [&](const LayerKind& kind) {
     const std::int64_t tokens = layer_tokens(kind, view.plan->training.sequence);
     verdict.require(tokens >= 1, [&] { return say("layer '", kind.name, "' gets ", tokens, " tokens a sample"); });
-    // images, or recordings whose length the model's file sets
+    // These are images, or recordings whose length the model's file sets.
     const bool of_file =
         kind.stream == TokenStream::fixed || (kind.stream == TokenStream::encoder && view.model->encoder_tokens > 0);
     verdict.require(most == 0 || of_file || tokens <= most,
@@ -70,8 +70,8 @@ bool carries_state(const LayerKind& kind) {
                      [](const Operator& op) { return is_scan(op) || op.kind == OperatorKind::causal_conv; });
 }
 
-/// Every cp rank gets one slice, or two (an early and a late one) in a causal ring; sp cuts each rank's tokens once
-/// more.
+/// Checks the sequence split. Every cp rank gets one slice, or two (an early and a late one) in a causal ring. sp
+/// cuts each rank's tokens further.
 Finding check_sequence(const View& view) {
   Verdict verdict("sequence");
   const Strategy& s = view.strategy;
@@ -116,8 +116,8 @@ Finding check_heads(const View& view) {
   return verdict.finding(say("heads divide over ", split));
 }
 
-/// Row linears by their input, column linears that an activation follows by what it hands on; attention's are a matter
-/// of heads.
+/// Checks row linears by their input, and column linears followed by an activation by their output. Attention's
+/// projections are checked as heads.
 Finding check_features(const View& view) {
   Verdict verdict("features");
   const std::int64_t tp = view.strategy.weight_tp();
@@ -236,7 +236,7 @@ Finding check_devices_fit(const View& view) {
 
 Finding check_homogeneous(const View& view) {
   Verdict verdict("homogeneous");
-  // as check_structure found it
+  // check_structure has checked this.
   if (!view.group_of_stage.empty()) return verdict.finding("one kind of node in every stage");
   verdict.require(view.cluster->groups.size() == 1, [&] { return say(view.cluster->groups.size(), " node groups"); });
   return verdict.finding("one kind of node");
@@ -248,7 +248,8 @@ Finding check_engine(const View& view) {
   return verdict.finding(view.engine.name);
 }
 
-/// A range has as many blocks as it recomputes; in a uniform plan chunks differ in length, and the longest decides.
+/// Checks that a range recomputes at most as many blocks as it has. In a uniform plan chunks differ in length, and
+/// the longest decides.
 Finding check_recomputed_ranges(const View& plan) {
   Verdict verdict("recompute");
   for (const Chunk& chunk : plan.chunks) {
@@ -265,19 +266,20 @@ Finding check_recomputed_ranges(const View& plan) {
   return verdict.finding("no more than a range has");
 }
 
-/// What of a strategy decides which rank holds which bytes of a dense table, and who reduces its gradient.
+/// Returns the part of a strategy that decides which rank holds which bytes of a dense table, and who reduces its
+/// gradient.
 std::string table_layout(const Strategy& s) {
   return say("tp ", s.tp, " sp ", to_string(s.sp), " cp ", s.cp, " dp ", s.dp, " zero ", number_of(s.zero), " shard ", s.shard);
 }
 
-/// Whether layers use weights that an earlier one owns.
+/// Returns whether layers use weights that an earlier layer owns.
 bool shares_weights(const View& view) {
   bool shares = false;
   each_operator(view, [&](const LayerKind&, const Operator& op) { shares = shares || op.name.compare(0, 6, "again.") == 0; });
   return shares;
 }
 
-/// No stage but the owner's has uses of its weights, and they lie in one way.
+/// Checks that weights used again are used only on their owner's stage, and under one layout.
 Finding check_weights_again(const View& plan) {
   Verdict verdict("weights-again");
   verdict.require(plan.chunks.size() == 1, [&] { return say("layers of the same weights in ", plan.chunks.size(), " chunks"); });

@@ -86,7 +86,8 @@ Case random_case(Dice& dice) {
   return c;
 }
 
-/// The space is defined by espalier::violations; the check has its own words for it. They must agree on what is legal.
+/// Tests that the check, which has its own rules, and espalier::violations, which defines the space, agree on what is
+/// legal.
 TEST(Rules, AgreeWithTheDefinitionOfTheSpace) {
   Dice dice;
   int legal = 0, illegal = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small executor without times: an instruction may start when its stream predecessor, its waits and (recv) its send
-// have ended. Data collectives meet: the n-th collective of every rank of a data group is one node that waits for what
-// each member waits for; the tied exchange meets between the stages that hold the table. All instructions run ⇔ there
-// is no cycle (Kahn 1962).
+// Executes a program without times: an instruction may start when its stream predecessor, its waits and (recv) its
+// send have ended. Data collectives meet. The n-th collective of every rank of a data group is one node, which waits
+// for everything that its members wait for. The tied exchange meets between the stages that hold the table. All
+// instructions run ⇔ there is no cycle (Kahn 1962).
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -27,7 +27,7 @@ std::vector<std::int32_t> collectives_of(const Program& program, const RankClass
   return result;
 }
 
-/// Makes `lists` meet element by element: joined nodes take the first member's id. False when the lists differ.
+/// Joins `lists` element by element: joined nodes take the first member's id. Returns false if the lists differ.
 bool join(const Program& program, const std::vector<std::vector<std::int32_t>>& lists, std::vector<std::int32_t>& node) {
   bool equal = true;
   for (const auto& list : lists) {
@@ -44,11 +44,10 @@ bool join(const Program& program, const std::vector<std::vector<std::int32_t>>& 
 
 Finding join_collectives(const View& view, const Program& program, std::vector<std::int32_t>& node) {
   Verdict verdict("collective-order");
-  // by stage and data group
+  // Keys are stage and data group.
   std::map<std::pair<std::int32_t, ProcessGroupId>, std::vector<std::vector<std::int32_t>>> groups;
   const std::vector<std::int32_t> holders = table_holders(view);
-  std::vector<std::vector<std::vector<std::int32_t>>> exchanges(
-      holders.size());  // of each stage that holds the table, rank by rank
+  std::vector<std::vector<std::vector<std::int32_t>>> exchanges(holders.size());  // by stage that holds the table, rank by rank
   for (const RankClass& rank : program.ranks) {
     groups[{rank.stage.value, rank.data}].push_back(collectives_of(program, rank, false));
     for (std::size_t h = 0; h < holders.size(); ++h)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Static memory, messages and the time bound of small models by hand.
+// Tests static memory, messages and the time bound of small models against results derived by hand.
 #include <gtest/gtest.h>
 
 #include "base/invariant.h"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace test;
 
-/// Blocks of hidden 64, feed-forward 256 with biases:
+/// Counts the elements of a block of hidden 64, feed-forward 256 with biases:
 /// 2·128 norms + qkv 64·192 + 192 + out 64·64 + 64 + up 64·256 + 256 + down 256·64 + 64.
 constexpr std::int64_t kBlock = 256 + 12480 + 4160 + 16640 + 16448;
 constexpr std::int64_t kTable = 1000 * 64, kPositions = 128 * 64, kHeadNorm = 128;
@@ -48,8 +48,8 @@ TEST(StaticMemory, ZeroShardsOptimizerThenGradientsThenParameters) {
   }
 }
 
-// Of a elements 2a + 4a + 12·a/4 bytes, or with half of the gradients whole beside the shards of all 2a + 4·(a/4 + a/2)
-// + 12·a/4: a ninth less.
+// a elements take 2a + 4a + 12·a/4 bytes. If half of the gradients are whole and all have their shards, they take 2a
+// + 4·(a/4 + a/2) + 12·a/4, a ninth less.
 TEST(StaticMemory, ReducedGradientsAreFreedWherePassesOfAChunkFollowEachOther) {
   Strategy s;
   s.dp = 4;
@@ -70,7 +70,7 @@ TEST(StaticMemory, ATiedModelKeepsASecondTableOnItsLastStage) {
   const Case c = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 2));
   const auto bytes = static_bytes_per_stage(view_of(c));
   EXPECT_EQ(bytes[0] + bytes[1], 18 * (2 * kBlock + 2 * kTable + kPositions + kHeadNorm));
-  // zb-v holds embedding and head on stage 0: one table
+  // zb-v holds embedding and head on stage 0, hence one table.
   const Case v = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::zb_v, 2, 2, 4));
   const auto folded = static_bytes_per_stage(view_of(v));
   EXPECT_EQ(folded[0] + folded[1], 18 * (2 * kBlock + kTable + kPositions + kHeadNorm));
@@ -86,8 +86,8 @@ TEST(StaticMemory, VocabularyIsPaddedAsTheEngineDoes) {
 }
 
 TEST(StaticMemory, ExpertsAreSplitOverEpAndShardedOverTheirReplicas) {
-  // 8 experts of up 64·256 + 256 and down 256·64 + 64 each; dp 4, ep 2: 4 experts a rank, 2 replicas; ZeRO 1 over 4 is
-  // over gcd(4, 2) = 2 for them.
+  // There are 8 experts of up 64·256 + 256 and down 256·64 + 64 each. With dp 4, ep 2, a rank holds 4 experts in 2
+  // replicas. ZeRO 1 over 4 shards them over gcd(4, 2) = 2.
   DecoderShape shape = gpt(1);
   shape.experts = 8;
   shape.top_k = 2;
@@ -110,8 +110,8 @@ TEST(StaticMemory, Fp32AndSgd) {
   EXPECT_EQ(static_bytes_per_stage(view_of(c)).front(), 12 * (kBlock + kTable + kPositions + kHeadNorm));
 }
 
-// Derivations stand on a plan of sound structure: a layer that no chunk holds, and samples that no replica gets, are
-// the caller's fault.
+// Derivations rely on a sound structure. A layer that no chunk holds and samples that no replica gets are errors of
+// the caller.
 TEST(View, OnlyOfAPlanWhoseLayersFollowEachOther) {
   Case c = make_case(model_of(gpt(4)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 2));
   const View view = view_of(c);

@@ -12,12 +12,12 @@
 namespace espalier::check {
 namespace {
 
-/// One layer of the plan, as its strategy speaks of it.
+/// Describes one layer of the plan by its strategy.
 struct PlannedLayer {
   std::int32_t index = 0;
   std::int32_t stage = 0;
   bool block = false;
-  bool recomputed = false;  ///< of a block under full recomputation: whether it is one of those
+  bool recomputed = false;  ///< for a block under full recomputation: it is one of those recomputed
   Strategy strategy;
 };
 
@@ -37,7 +37,7 @@ std::vector<PlannedLayer> layers_of(const View& view) {
   return out;
 }
 
-/// What a layer says of a dimension, as a number; nothing where it has nothing to say.
+/// Returns a layer's value of a dimension as a number; nothing where the dimension does not apply.
 using Says = std::optional<std::int64_t> (*)(const PlannedLayer&);
 
 struct Spoken {
@@ -86,7 +86,7 @@ const Spoken kSpoken[] = {
 
 bool member(const std::vector<std::int64_t>& set, std::int64_t v) { return std::count(set.begin(), set.end(), v) > 0; }
 
-/// Whether some set has every value that the layers say.
+/// Returns whether some set contains the values of all layers.
 bool stand_together(const std::vector<std::vector<std::int64_t>>& sets, const std::vector<PlannedLayer>& layers, Says says) {
   for (const std::vector<std::int64_t>& set : sets) {
     bool all = true;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether layers and stages of a plan differ only in what data/engines.yaml lets them differ in under the plan's
-// engine: read again, layer by layer and pair by pair, without the search's classes (plan/layer_freedom.cpp).
+// Checks that layers and stages of a plan differ only where data/engines.yaml allows it for the plan's engine. The
+// file is read again, layer by layer and pair by pair, without the search's classes (plan/layer_freedom.cpp).
 //
-// A layer speaks of recompute if it is a block, of sp where tp > 1, of cp_kind where cp > 1, of zero where several
-// ranks hold its weights, of shard where its states are sharded (how many times they are held). Requires a plan of
-// sound structure with known engine.
+// Not every dimension applies to a layer. Recomputation applies to blocks, sp where tp > 1, and cp_kind where cp > 1.
+// ZeRO applies where several ranks hold the layer's weights, and shard (the number of copies of the states) where
+// they are sharded. Requires a plan of sound structure with a known engine.
 #pragma once
 
 #include "check/check.h"
@@ -12,7 +12,7 @@
 
 namespace espalier::check {
 
-/// Finding "engine-layers"; a uniform plan keeps it.
+/// Returns the finding "engine-layers". A uniform plan always passes.
 Finding check_engine_layers(const View& view);
 
 }  // namespace espalier::check

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Over how many of the ranks that hold an expert ZeRO divides its states, derived again from what plan/expert_shard.h
-// publishes: the dense weights have n = data ranks / shard instances of their states, and so have the experts, if n
+// Returns over how many of the ranks that hold an expert ZeRO divides its states, derived again from the rule in
+// plan/expert_shard.h. Dense weights have n = data ranks / shard instances of their states. Experts have as many if n
 // divides their replicas.
 #pragma once
 

@@ -10,7 +10,7 @@
 namespace espalier::check {
 namespace {
 
-/// Whether `freeze` names the layer: by its role, or as the n-th block.
+/// Returns whether `freeze` names the layer, by its role or as the n-th block.
 bool frozen_layer(const Training& training, const LayerKind& kind, std::int64_t block) {
   for (const std::string& part : training.freeze) {
     if (part == "embedding" && kind.role == LayerRole::embedding) return true;
@@ -26,18 +26,18 @@ bool frozen_layer(const Training& training, const LayerKind& kind, std::int64_t 
   return false;
 }
 
-/// Whether the layer is of a tower beside that of the images.
+/// Returns whether the layer belongs to the tower that is not the image tower.
 bool sounds(const View& view, const LayerKind& kind) { return view.model->tower && kind.stream == TokenStream::decoder; }
 
-/// Whether a projection to queries and more makes so many more heads: fewer where keys are values too, none where those
-/// of another layer are used.
+/// Returns whether a query projection also makes `times` sets of key/value heads (1: keys; 2: keys and values). It
+/// makes one if keys serve as values, and none if the layer uses another layer's.
 bool makes_more(const LayerKind& kind, const Operator& op, std::int64_t times) {
   return std::none_of(kind.operators.begin(), kind.operators.end(), [&](const Operator& core) {
     return core.kind == OperatorKind::attention && op.out < (core.heads + times * core.kv_heads) * core.qk_dim;
   });
 }
 
-/// Whether the target names the operator, or a projection inside it.
+/// Returns whether the target names the operator, or a projection inside it.
 bool may_mean(const std::string& target, const LayerKind& kind, const Operator& op) {
   if (target == op.name || target == "all-linear") return true;
   const auto is = [&](const char* name) { return op.name == name; };

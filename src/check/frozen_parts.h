@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether what a model marks as trained is what the training of the plan says: every weight frozen under adapters or in
-// a frozen part, pairs of the stated rank at the stated targets and nowhere else, and a backward pass from the first
-// trained layer on. Read off the names of the operators.
+// Checks that the weights a model marks as trained match the training of the plan. Every weight under adapters or in
+// a frozen part is frozen. Adapter pairs have the stated rank and occur only at the stated targets. The backward pass
+// starts at the first trained layer. All of this is read from the names of the operators.
 #pragma once
 
 #include "check/check.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directed graph whose nodes take time: which can run at all, and when each ends if every node starts as soon as all
-// before it have ended (Kahn 1962; the longest path).
+// Implements a directed graph whose nodes take time. It finds which nodes can run, and when each ends if every node
+// starts once all its predecessors have ended (Kahn 1962; the longest path).
 #pragma once
 
 #include <algorithm>
@@ -21,9 +21,9 @@ class Graph {
     visit([&ran](std::size_t n) { ran[n] = true; }, [](std::size_t, std::size_t) {});
   }
 
-  /// End of each node; `durations` of each. Requires a graph without cycles.
+  /// Returns the end of each node, given each node's duration. Requires a graph without cycles.
   std::vector<std::int64_t> ends(const std::vector<std::int64_t>& durations) {
-    std::vector<std::int64_t> end(waiting_.size(), 0);  // until a node is visited, when it may start
+    std::vector<std::int64_t> end(waiting_.size(), 0);  // until a node is visited, the earliest time it may start
     visit([&](std::size_t n) { end[n] += durations[n]; },
           [&](std::size_t from, std::size_t to) { end[to] = std::max(end[to], end[from]); });
     return end;
@@ -49,7 +49,7 @@ class Graph {
     }
   }
 
-  /// begin_[n] … begin_[n + 1]: targets of node n.
+  /// Sorts the edges by source: begin_[n] … begin_[n + 1] are the targets of node n.
   void order_by_source() {
     begin_.resize(waiting_.size());
     begin_.push_back(0);

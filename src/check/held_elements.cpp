@@ -10,18 +10,20 @@
 namespace espalier::check {
 namespace {
 
-/// Collects spans and leaves out empty ones.
+/// Appends a span unless it is empty.
 void add(std::vector<ElementSpan>& list, std::int64_t from, std::int64_t to) {
   if (from < to) list.push_back({from, to});
 }
 
-/// The part-th of `parts` parts of ⌈n/parts⌉ elements of n that begin at `from`; the last parts may be short or empty.
+/// Appends the part-th of `parts` parts of n elements from `from`, each of ⌈n/parts⌉. The last parts may be short or
+/// empty.
 void add_part(std::vector<ElementSpan>& list, std::int64_t from, std::int64_t n, std::int64_t part, std::int64_t parts) {
   const std::int64_t size = ceil_div(n, parts);
   add(list, from + std::min(n, part * size), from + std::min(n, part * size + size));
 }
 
-/// The attention that the operator at `at` projects keys and values for; nothing where another operator comes first.
+/// Returns the attention for which the operator at `at` projects keys and values; null if another operator comes
+/// first.
 const Operator* served_attention(const LayerKind& kind, std::size_t at) {
   for (std::size_t n = at + 1; n < kind.operators.size(); ++n) {
     const Operator& next = kind.operators[n];
@@ -31,12 +33,14 @@ const Operator* served_attention(const LayerKind& kind, std::size_t at) {
   return nullptr;
 }
 
-/// Outputs of the operator that are keys and values, where it computes these or queries, keys and values; else 0.
+/// Returns the number of outputs that are keys and values, if the operator computes these (with or without queries);
+/// else 0.
 std::int64_t key_value_outputs(const Operator& op, const Operator* attention) {
   if (attention == nullptr || op.kind != OperatorKind::linear || op.split != TpSplit::column || attention->kv_heads < 1) return 0;
   const std::int64_t pairs = attention->kv_heads * (std::int64_t{attention->qk_dim} + attention->v_dim);
   const std::int64_t queries = op.out - pairs, keys = std::int64_t{attention->kv_heads} * attention->qk_dim;
-  if (op.out == std::int64_t{attention->heads} * attention->qk_dim + keys) return keys;  // which are the values too
+  // These keys are also the values.
+  if (op.out == std::int64_t{attention->heads} * attention->qk_dim + keys) return keys;
   return queries == 0 || queries == std::int64_t{attention->heads} * attention->qk_dim ? pairs : 0;
 }
 
@@ -86,14 +90,14 @@ class RankElements {
     add_part(dense_, from + op.parameters_unsplit, op.parameters - op.parameters_unsplit, t_, tp_);
   }
 
-  /// Whole rows of a vocabulary that is padded to a multiple of row_unit · tp.
+  /// Adds whole rows of a vocabulary that is padded to a multiple of row_unit · tp.
   void add_rows(const Operator& op, std::int64_t from) {
     const std::int64_t rows = how_->vocabulary, width = op.parameters / rows;
     const std::int64_t on_rank = ceil_div(rows, how_->row_unit * tp_) * how_->row_unit;
     add(dense_, from + std::min(rows, t_ * on_rank) * width, from + std::min(rows, (t_ + 1) * on_rank) * width);
   }
 
-  /// Queries by rank; keys and values by rank, or by head where there are fewer heads than ranks.
+  /// Adds queries by rank. Keys and values are added by rank, or by head where there are fewer heads than ranks.
   void add_projection(const Operator& op, std::int64_t pairs, std::int64_t heads, std::int64_t from) {
     const std::int64_t each = op.parameters / op.out, queries = (op.out - pairs) * each;
     add_part(dense_, from, queries, t_, tp_);
@@ -108,8 +112,8 @@ class RankElements {
       add_part(experts_, from + expert * size, size, x_, s.etp);
   }
 
-  /// The part-th of `parts` of the list's elements, counted along it: equal parts, or by weight as ⌊n · weights before
-  /// / all weights⌋.
+  /// Appends the part-th of `parts` of the list's elements, counted along it. Parts are equal, or weighted as ⌊n ·
+  /// weights before / all weights⌋.
   static void cut(const std::vector<ElementSpan>& list, std::int64_t part, std::int64_t parts,
                   const std::vector<std::int64_t>& weights, std::vector<ElementSpan>& out) {
     std::int64_t n = 0;

@@ -15,7 +15,7 @@ Kernels::Kernels(const View& view) {
   const double slower = engine.coefficients.compute;
   const double peak = device.peak_of(precision).count() * e.sustained / slower;
   const double half = fp8 ? device.peak_of(Precision::bf16).count() * e.sustained / slower : peak;
-  // 32-bit products of devices whose matrix units know 16 bits alone (docs/cost-model.md, "Operators").
+  // These are 32-bit products on devices whose matrix units only take 16 bits (docs/cost-model.md, "Operators").
   const double sixteen = std::max(device.peak_of(Precision::fp16).count(), device.peak_of(Precision::bf16).count());
   const bool plain = precision == Precision::fp32 && sixteen >= 4 * device.peak_of(Precision::fp32).count();
   const double large = plain ? std::max(0.9, e.gemm_max) : e.gemm_max;

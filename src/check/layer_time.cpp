@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kCollectiveLaunches = 2;
 
-/// Keys that a query sees on average.
+/// Returns the mean number of keys that a query attends to.
 double mean_keys(double keys, double window, bool causal) {
   if (window > 0 && window < keys) return causal ? window - window * window / (2 * keys) : window;
   return causal ? keys / 2 : keys;
@@ -62,7 +62,7 @@ class LayerClock {
       const double forward = forward_, exposed = exposed_forward_;
       add_timed(kind_.operators[i]);
       selective_ += again_[i].share * (forward_ - forward);
-      // stands around what runs again
+      // The exchange of Ulysses encloses the attention that runs again.
       const bool of_ulysses = ulysses_ && kind_.operators[i].kind == OperatorKind::attention;
       if (again_[i].communication && !of_ulysses) selective_ += exposed_forward_ - exposed;
     }
@@ -77,7 +77,7 @@ class LayerClock {
     t.backward_input = std::max(input_ + exposed_input_ + network * waits_input_, launch * starts_input_ + wait * waits_input_);
     t.backward_weight = std::max(weight_ + exposed_weight_, launch * starts_weight_);
     t.selective = selective_;
-    if (!kind_.backward) t = {t.forward, 0, 0, 0, 0};  // no gradient comes this far
+    if (!kind_.backward) t = {t.forward, 0, 0, 0, 0};  // no gradient reaches this layer
     return t;
   }
 
@@ -103,7 +103,7 @@ class LayerClock {
     waits_input_ += backward * static_cast<double>(tp_.size);
   }
 
-  /// Under a profile what was measured stands for the kernels; what runs beside them is counted as ever.
+  /// Adds an operator. Under a profile, measured times replace the kernels; communication is counted as without one.
   void add_timed(const Operator& op) {
     const double forward = forward_, input = input_, weight = weight_;
     graphed_ = depends_on_routing(op.kind) ? 1 : e_.kernels.graphed_launches;
@@ -144,7 +144,7 @@ class LayerClock {
   }
 
   [[nodiscard]] bool fused() const { return e_.memory.activations == ActivationPolicy::fused_attention; }
-  /// Weight gradients that the product does not add up itself: a pass of its own.
+  /// Returns the seconds to accumulate weight gradients in a pass of its own, unless the product adds them up itself.
   [[nodiscard]] double accumulate(double parameters) const {
     return e_.kernels.fused_gradient_accumulation ? 0 : k_.move(parameters * (k_.a + 2.0 * e_.memory.states.gradient));
   }
@@ -183,8 +183,8 @@ class LayerClock {
     if (vocabulary) output_projection(row * static_cast<double>(op.in));
   }
 
-  /// Narrow products of adapters: at least what they move; at most that and what they compute, and a sum in the tensor
-  /// group both ways.
+  /// Adds the narrow products of adapters. Least: the bytes they move. Most: also their compute, and an all-reduce in
+  /// the tensor group in both passes.
   void add_adapters(const Operator& op, double m, double n, double k) {
     const double pairs = op.adapters, rank = op.adapter_rank;
     const double out = n * static_cast<double>(op.adapter_out) / static_cast<double>(op.out);
@@ -199,7 +199,8 @@ class LayerClock {
     wait(1, 1);
   }
 
-  /// Weights of fewer bits than compute takes, before each product that reads them.
+  /// Adds the dequantisation of weights that are kept in fewer bits than compute takes, before each product that
+  /// reads them.
   void write_out(const Operator& op, double elements) {
     if (!op.frozen || view_.plan->training.adapter.base == FrozenType::compute) return;
     const double held = frozen_element_bytes(view_, kind_, op);
@@ -212,7 +213,7 @@ class LayerClock {
     if (megatron_) {
       const double move = fabric_.gather(tp_, bytes);
       communicate(move, move, 1, 1);
-      if (e_.communication.blocking_tensor) {  // the input is gathered again for the weights
+      if (e_.communication.blocking_tensor) {  // the weight gradient gathers the input again
         exposed_backward_ += move;
         exposed_weight_ += move;
       }
@@ -223,7 +224,7 @@ class LayerClock {
     }
   }
 
-  /// Collectives of the region that a row linear closes.
+  /// Adds the collectives of the region that a row linear closes.
   void close_region(double row_forward, double row_input, double bytes) {
     if (!megatron_) {
       const double reduce = fabric_.reduce(tp_, bytes);
@@ -250,7 +251,7 @@ class LayerClock {
   }
 
   struct Met {
-    double mean = 0, most = 0;  ///< keys of a query
+    double mean = 0, most = 0;  ///< keys per query
   };
   [[nodiscard]] Met met_keys(double all, const Operator& op) const {
     const auto window = static_cast<double>(op.window);
@@ -302,14 +303,14 @@ class LayerClock {
                 2 * kCollectiveLaunches * steps);
   }
 
-  /// Token copies of the fullest rank, and those that its experts see.
+  /// Returns the token copies of the fullest rank, and the copies that its experts process.
   [[nodiscard]] double copies(const Operator& op) const { return sequence_tokens_ * op.top_k * imbalance_; }
   [[nodiscard]] double gathered_copies(const Operator& op) const {
     return copies(op) * (s_.sp == SequenceParallel::none ? 1 : s_.etp);
   }
 
-  /// Share of the copies that are sent where copies for one place travel once: P·(1 − (1 − 1/P)^top_k)/top_k of P
-  /// places.
+  /// Returns the share of the copies that is sent if copies for one place travel once: P·(1 − (1 − 1/P)^top_k)/top_k
+  /// of P places.
   [[nodiscard]] double sent_share(const Operator& op) const {
     if (!e_.communication.deduplicates_dispatch || ep_.size <= 1 || op.top_k <= 1) return 1;
     const auto inside = static_cast<double>(std::max<std::int64_t>(1, fabric_.by_nvlink(ep_)));
@@ -321,7 +322,7 @@ class LayerClock {
   void add_exchange(const Operator& op) {
     const double bytes = k_.a * copies(op) * static_cast<double>(op.in);
     compute(k_.move(2 * bytes), k_.move(2 * bytes), 6, 5);
-    // Beside another micro-batch all of it may be hidden.
+    // All of it may be hidden under another micro-batch.
     const bool hidden = e_.communication.overlaps_experts && end_ != End::most;
     const double sent = hidden ? 0 : fabric_.exchange(ep_, bytes * sent_share(op));
     double forward = sent, backward = sent;
@@ -341,7 +342,7 @@ class LayerClock {
     (op.split == TpSplit::row ? k : n) /= s_.etp;
     const double pass = k_.multiply_many(k_.grouped, local, m, n, k);
     compute(pass, pass, 1, 1);
-    // scaled and cast to 8 bits, by hosts that have nothing queued
+    // Inputs are scaled and cast to 8 bits, by hosts that have nothing queued.
     if (k_.operand < k_.a && !e_.kernels.fused_experts) {
       const bool one_by_one = of_transformer_engine(e_) && e_.measured == nullptr;
       const double host = one_by_one ? local * eager_share(e_) * k_.launch : 0;
@@ -361,7 +362,7 @@ class LayerClock {
     starts_weight_ += graphed_;
   }
 
-  /// Channels with states of their own: an exponential a state, and what is read and written.
+  /// Adds channels with states of their own: an exponential per state, and the bytes that are read and written.
   void add_channels(const Operator& op) {
     const double channels = static_cast<double>(op.in) / width_, states = op.qk_dim, t = split_tokens_;
     const double exponential = 4 * k_.softmax * t * channels * states / k_.attention;
@@ -369,13 +370,13 @@ class LayerClock {
             k_.floor + 2 * exponential + k_.a * t * (5 * channels + 4 * states) / k_.memory, 1, 1);
   }
 
-  /// Products of each chunk and of its state, as one product that moves inputs, outputs and states; backward three
-  /// times as much.
+  /// Adds the products of each chunk and of its state as one product, which moves inputs, outputs and states.
+  /// Backward takes three times as much.
   void add_chunks(const Operator& op) {
     const bool delta = op.kind == OperatorKind::gated_delta;
     const double h = op.heads / static_cast<double>(s_.tp), g = op.kv_heads / static_cast<double>(s_.tp), t = split_tokens_;
     const double q = op.qk_dim, v = op.v_dim, l = static_cast<double>(op.chunk);
-    double products = l * q + l * v + 2 * q * v;                   // multiplications a token and head
+    double products = l * q + l * v + 2 * q * v;                   // multiplications per token and head
     if (delta) products += 2 * l * q + l * v + q * v + l * l / 6;  // KKᵀ, W, U, W·state, inverse
     const double work = 2 * t * h * products;
     const double moved = k_.a * t * 2 * (g * q + h * v) + 8 * t / l * h * q * v;
@@ -386,7 +387,8 @@ class LayerClock {
     compute(pass(1), pass(3), kernels, 2 * kernels);
   }
 
-  /// Bytes a token that element-wise operators read and write; every byte counts as the engine's kernels move it.
+  /// Adds the bytes per token that element-wise operators read and write. Every byte counts as the engine's kernels
+  /// move it.
   void add_elementwise(const Operator& op, double tokens, double width) {
     const double a = k_.a, in = static_cast<double>(op.in) / width, out = static_cast<double>(op.out) / width;
     double forward = 2 * a * in, backward = 2 * a * in;
@@ -414,7 +416,7 @@ class LayerClock {
     const double bytes = k_.a * split_tokens_ * static_cast<double>(op.out);
     compute(k_.move(2 * bytes), 0, 4, 0);
     const bool vocabulary = op.split == TpSplit::vocab;
-    // the gradient: a dense table is cleared, the tokens' rows are added, all is added to the accumulated one
+    // The gradient of a dense table is cleared, the tokens' rows are added, and all is added to the accumulated one.
     if (!op.frozen) {
       const double columns = std::max(1.0, static_cast<double>(op.out));
       const double rows = vocabulary && vocabulary_ > 0 ? vocabulary_ / width_ : static_cast<double>(op.parameters) / columns;
@@ -459,8 +461,8 @@ class LayerClock {
   double column_forward_ = 0, column_input_ = 0, column_weight_ = 0;
 };
 
-/// Products and attention of a partitioned block, divided evenly: no partition does less. What was measured of their
-/// tiles is not derived again.
+/// Returns the lower bound of a partitioned block: its products, divided evenly over the devices. No partition does
+/// less. Measured times of tiles are not derived again.
 LayerTime least_of_partitioned(const View& view, const Kernels& k, const LayerKind& kind) {
   if (view.engine.measured != nullptr) return {};
   const double devices = view.strategy.tp,
@@ -475,7 +477,8 @@ LayerTime least_of_partitioned(const View& view, const Kernels& k, const LayerKi
   return t;
 }
 
-/// The whole block on one device, and every tensor gathered over the group twice.
+/// Returns the upper bound of a partitioned block: the whole block on one device, and every tensor gathered twice
+/// over the group.
 LayerTime most_of_partitioned(const View& view, const Kernels& k, const FabricTimes& fabric, const LayerKind& kind) {
   View alone = view;
   alone.strategy.tp = 1;
@@ -486,7 +489,8 @@ LayerTime most_of_partitioned(const View& view, const Kernels& k, const FabricTi
   double moved = 0;
   for (const Operator& op : kind.operators) {
     const double bytes = k.a * tokens * static_cast<double>(op.in + op.out) + 4.0 * static_cast<double>(op.parameters);
-    const double starts = 32 * (k.floor + k.launch * view.engine.kernels.eager_launches);  // of steps in time
+    // Launches of temporal steps.
+    const double starts = 32 * (k.floor + k.launch * view.engine.kernels.eager_launches);
     moved += 2 * fabric.gather(group, bytes, Sizes::any) + 32 * fabric.gather(group, 1, Sizes::any) + starts;
   }
   t.forward += moved;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan whose layers have strategies of their own, by hand.
+// Tests a plan with a strategy per layer against results derived by hand.
 #include <gtest/gtest.h>
 
 #include "check/engine_layers.h"
@@ -10,9 +10,9 @@ namespace {
 
 using namespace test;
 
-// By hand: a block has 4·64² + 2·64·256 weights, 9·64 + 256 biases and norms; each rank of two holds half of what tp
-// splits (not the norms and the biases after row linears: 6·64). The head reads the embedding's table. 18 bytes an
-// element.
+// A block has 4·64² + 2·64·256 weights, 9·64 + 256 biases and norms. Each rank of two holds half of what tp splits
+// (not the norms and the biases after row linears: 6·64). The head reads the embedding's table. An element takes 18
+// bytes.
 TEST(LayeredPlans, SmallestExample) {
   Strategy data, tensor;
   data.dp = 2;
@@ -29,9 +29,9 @@ TEST(LayeredPlans, SmallestExample) {
   EXPECT_EQ(view_of(view, tensor).micro_batch, 2);
 }
 
-// The same two strategies under engines that say less: fully_shard has ZeRO 2 and 3 beside each other and recomputation
-// by block; tensor groups and ZeRO 0 (its DDP) beside ZeRO 3 are one choice a plan. Galvatron's file has all of that
-// but not another head than embedding.
+// Engines allow different mixes of these strategies. FSDP's fully_shard mixes ZeRO 2 with ZeRO 3 and recomputes by
+// block. Its tensor groups apply to the whole plan, and so does the choice between ZeRO 0 (its DDP) and ZeRO 3.
+// Galvatron's file has all of that, but the head must equal the embedding.
 TEST(LayeredPlans, EnginesSayInWhatLayersMayDiffer) {
   const auto finding = [](const char* engine, const Strategy& blocks, const Strategy& ends, const Strategy& head) {
     Case c = make_layered_case(model_of(gpt(2)), {{{0, 0, ends}, {1, 2, blocks}, {3, 3, head}}},
@@ -59,9 +59,9 @@ TEST(LayeredPlans, EnginesSayInWhatLayersMayDiffer) {
   EXPECT_FALSE(finding("torchtitan", again, zero3, zero3).ok);  // one mode of recomputation
   EXPECT_FALSE(finding("megatron-core", tensor, zero0, zero0).ok);
   EXPECT_TRUE(finding("galvatron", tensor, zero0, zero0).ok);
-  EXPECT_FALSE(finding("galvatron", tensor, zero0, zero3).ok);  // head unlike embedding
+  EXPECT_FALSE(finding("galvatron", tensor, zero0, zero3).ok);  // head differs from embedding
   EXPECT_TRUE(finding("galvatron", again, zero0, zero0).ok);
-  EXPECT_FALSE(finding("galvatron", zero2, zero0, zero0).ok);  // two types beside ZeRO 3
+  EXPECT_FALSE(finding("galvatron", zero2, zero0, zero0).ok);  // two other types than ZeRO 3
 }
 
 }  // namespace

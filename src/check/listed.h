@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices in an order of the plan's own, from the check's side: rank n of a stage runs on the n-th device that the
+// Handles devices in an order of the plan's own, in the check: rank n of a stage runs on the n-th device that the
 // stage lists.
 //
 // A group of g ranks at a stride t takes places b + r, b + r + t, … of the list (b a multiple of g·t, r < t). At a
-// level of the fabric with domains of `span` devices its members fall into domains device div span; a plan is priced
-// where all groups of a kind fall alike.
+// fabric level with domains of `span` devices, device d is in domain d div span. A plan can be priced if all groups
+// of a kind are distributed alike over the domains.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@
 
 namespace espalier::check {
 
-/// Devices of every stage, place by place.
+/// Lists the devices of every stage, place by place.
 using Listed = std::vector<std::vector<std::int64_t>>;
 
-/// Null where every stage lists the devices that its strategies' order numbers it, by ascending id.
+/// Returns null if every stage lists, by ascending id, the devices that its strategies' order assigns to it.
 std::shared_ptr<const Listed> listed_devices(const Pipeline& pipeline);
 
 /// Calls visit(devices of a group) for all groups of `count` ranks at `stride`, stage after stage.
@@ -41,11 +41,10 @@ void each_listed_group(const Listed& stages, std::int64_t count, std::int64_t st
   }
 }
 
-/// Members of a group in each domain that it reaches, by ascending number.
+/// Returns the number of members of a group in each domain that it reaches, in ascending order.
 std::vector<std::int64_t> fall(const std::vector<std::int64_t>& group, std::int64_t span);
 
-/// A kind of group of a strategy of the pipeline that falls otherwise in one place than in another; empty: there is
-/// none.
+/// Returns a kind of group of a strategy that is distributed differently in two places; empty if there is none.
 std::string uneven_groups(const Pipeline& pipeline, const Listed& stages, const Cluster& cluster, bool experts);
 
 }  // namespace espalier::check

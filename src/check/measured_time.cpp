@@ -12,7 +12,8 @@ namespace {
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t parts) { return value / parts + (value % parts != 0 ? 1 : 0); }
 
-/// Heads of the attention that a projection feeds: keys and values of fewer heads than ranks are held by several.
+/// Returns the output features of a projection on a rank. With fewer key/value heads than ranks, several ranks hold
+/// each head.
 std::int64_t outputs(const LayerKind& kind, const Operator& op, std::int64_t ranks) {
   for (const Operator& core : kind.operators) {
     if (core.kind != OperatorKind::attention || core.kv_heads <= 0 || core.kv_heads >= ranks) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of an operator as a profile states them: what is read in place of kernels.h where the job names one. Which
-// row is meant is derived here from the strategy, apart from the cost model's way to it.
+// Returns the seconds of an operator as stated by a profile, which replace kernels.h if the job names one. The
+// matching row is derived here from the strategy, independently of the cost model.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ struct MeasuredSeconds {
   double forward = 0, input = 0, weight = 0;
 };
 
-/// Nothing: no profile is in force. Zero for operators that it lacks: a floor in any case.
+/// Returns nothing if no profile is in force, and zero (a safe lower bound) for operators that the profile lacks.
 std::optional<MeasuredSeconds> measured_seconds(const View& view, const LayerKind& kind, const Operator& op);
 
 }  // namespace espalier::check

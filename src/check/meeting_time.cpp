@@ -10,8 +10,7 @@
 namespace espalier::check {
 namespace {
 
-/// Elements of the copies of the token table that the piece brings with the layers that use them, for one of their data
-/// ranks.
+/// Returns, per data rank, the elements of token table copies that the piece includes with the layers that use them.
 double copied_elements(const View& view, const LayerSpan& layers) {
   const std::vector<std::int32_t> copies = table_copies(view);
   const Strategy& table = view.chunks.front().ranges.front().strategy;
@@ -25,7 +24,7 @@ double copied_elements(const View& view, const LayerSpan& layers) {
   return elements;
 }
 
-/// Bytes of the piece that a rank of the pipeline answers for.
+/// Returns the bytes of the piece that one rank of the pipeline exchanges.
 double answered_bytes(const View& view, const LayerSpan& layers) {
   double bytes = copied_elements(view, layers);
   for (const Chunk& chunk : view.chunks)
@@ -40,7 +39,7 @@ double answered_bytes(const View& view, const LayerSpan& layers) {
   return bytes * bytes_of(view).reduce;
 }
 
-/// The stage of a pipeline that holds the piece.
+/// Returns the stage of a pipeline that holds the piece.
 const Stage* holder_of(const Pipeline& pipeline, const LayerSpan& layers) {
   for (const Stage& stage : pipeline.stages)
     for (const Chunk& chunk : stage.chunks)
@@ -48,7 +47,7 @@ const Stage* holder_of(const Pipeline& pipeline, const LayerSpan& layers) {
   return nullptr;
 }
 
-/// What the levels that a piece may pass add to bytes over bandwidth, at most.
+/// Holds the largest overheads over bytes / bandwidth of all levels that a piece may cross.
 struct Slack {
   double small_group = 0, ramp = 0, congestion = 0;
   void take(const std::vector<FabricLevel>& levels) {
@@ -58,7 +57,7 @@ struct Slack {
       congestion = std::max(congestion, level.congestion);
     }
   }
-  /// Levels between two stages; inside a group those of its nodes as well.
+  /// Includes the levels between two stages; within a group, also those of its nodes.
   void take(const Cluster& cluster, const Stage& a, const Stage& b) {
     const std::size_t x = group_of_device(cluster, a.devices.front().first),
                       y = group_of_device(cluster, b.devices.front().first);

@@ -18,7 +18,7 @@ std::int64_t handed_on(const View& view, const LayerKind& kind) {
 
 namespace {
 
-/// The message into chunk c as the stage of `end` holds it.
+/// Returns the bytes of the message into chunk c, as held by the stage of `end`.
 std::int64_t held_bytes(const View& end, std::size_t c) {
   const Precision precision = end.plan->training.precision;
   const std::int64_t a = precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that cross the boundaries of the pipeline, per rank, micro-batch and direction.
+// Counts the bytes that cross the boundaries of the pipeline, per rank, micro-batch and direction.
 //
-// Entering chunk c: micro_batch · E · a / cp, divided by tp with sequence parallelism (rounded up), where E = what the
-// last layer of chunk c − 1 hands on per sample: hidden · tokens, and the encoder's output (its width · its tokens)
-// where it travels along; a = bytes of an activation element. 0 into chunk 0 and between chunks of one stage.
+// Entering chunk c: micro_batch · E · a / cp bytes, divided by tp with sequence parallelism (rounded up). E is the
+// output size per sample of the last layer of chunk c − 1: hidden · tokens, plus the encoder's output (its width ·
+// its tokens) where it travels along. An activation element has a bytes. The result is 0 into chunk 0 and between
+// chunks of one stage.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 namespace espalier::check {
 
 std::vector<std::int64_t> boundary_bytes_per_chunk(const View& view);
-/// The same as the receiving stage holds it: what a rank of it takes in, where stages are not alike.
+/// Counts the same bytes on the receiving stage, where stages are not alike.
 std::vector<std::int64_t> taken_bytes_per_chunk(const View& view);
 
 }  // namespace espalier::check

@@ -9,11 +9,12 @@
 namespace espalier::check {
 namespace {
 
-/// Rates of one node's ways, bytes per second: the best and the worst that its levels and interfaces offer.
+/// Holds the rates of one node's paths in bytes per second: the best and the worst that its levels and interfaces
+/// offer.
 struct Rates {
-  double node_best = 0, node_worst = 0;      // of the node together
-  double device_best = 0, device_worst = 0;  // of one of its devices alone
-  double inside_best = 0, inside_worst = 0;  // of one device to others of the node
+  double node_best = 0, node_worst = 0;      // the whole node
+  double device_best = 0, device_worst = 0;  // one of its devices alone
+  double inside_best = 0, inside_worst = 0;  // one device to others of the node
 };
 
 class NetworkRates {
@@ -38,7 +39,7 @@ class NetworkRates {
     return out;
   }
 
-  /// What a link between groups carries in a second; 0: there is no such link.
+  /// Returns the bytes per second that a link between groups carries; 0 if there is no such link.
   [[nodiscard]] double of_link(const std::string& name) const {
     const auto at = cluster_->link_called(name);
     if (!at) return 0;
@@ -49,7 +50,7 @@ class NetworkRates {
     return link.sharing == LinkSharing::line ? rate : rate * static_cast<double>(most_nodes());
   }
 
-  /// Of the slowest way there is.
+  /// Returns the latency of the slowest path.
   [[nodiscard]] double latency_s() const {
     double most = 0;
     const auto raise = [&](const std::vector<FabricLevel>& levels) {
@@ -65,7 +66,7 @@ class NetworkRates {
     return most + links;
   }
 
-  /// The least that a link between groups carries in a second, whoever shares it.
+  /// Returns the smallest rate of a link between groups, whoever shares it.
   [[nodiscard]] double worst_of_link(const std::string& name) const {
     const double best = of_link(name);
     const auto at = cluster_->link_called(name);
@@ -83,13 +84,13 @@ class NetworkRates {
     for (const NodeGroup& group : cluster_->groups) most = std::max(most, group.nodes);
     return most;
   }
-  /// All levels over which a node talks to others.
+  /// Returns all levels over which a node communicates with others.
   [[nodiscard]] std::vector<FabricLevel> levels_of(const NodeGroup& group) const {
     std::vector<FabricLevel> out = cluster_->inter;
     out.insert(out.end(), group.inter.begin(), group.inter.end());
     return out;
   }
-  /// Of its way to the network: a device that is narrowed takes its part of the node's.
+  /// Returns the factor on a node's bandwidth to the network. A narrowed device reduces it by its part of the node's.
   [[nodiscard]] double factor_of_node(std::int64_t node, double devices) const {
     double factor = 1, of_devices = 1;
     for (const auto& [name, value] : prices_->narrowed) {
@@ -106,7 +107,7 @@ class NetworkRates {
   const MovePrices* prices_;
 };
 
-/// The question, with what its prices state of the network.
+/// Returns the question, extended by what its prices state about the network.
 MoveQuestion on_network(MoveQuestion question, const MovePrices& prices) {
   for (const auto& [name, factor] : prices.narrowed) {
     const auto target = target_called(*question.cluster, name, "");
@@ -181,7 +182,7 @@ class Check {
     links_.require(sent == taken, [&] { return say("nodes send ", sent, " bytes and take ", taken); });
   }
 
-  /// The least and the most that a transfer takes that puts these bytes on links.
+  /// Returns the least and the most seconds of a transfer that puts these bytes on links.
   std::pair<double, double> transfer_s(const std::vector<std::pair<std::string, std::int64_t>>& links) const {
     const NetworkRates network(cluster_, prices_);
     double least = 0, most = 0;
@@ -210,7 +211,8 @@ class Check {
     return {least, most > 0 ? most + network.latency_s() : 0};
   }
 
-  /// A checkpoint is read where peers take longer, and only there, as far as the bounds of their time tell.
+  /// Checks that a checkpoint is read if peers take longer, and only then, as far as the bounds of their time can
+  /// decide.
   void check_choice() {
     if (found_.lost > 0 || found_.peer == 0) return;
     const double storage = static_cast<double>(found_.most_read) / prices_.storage_per_device +

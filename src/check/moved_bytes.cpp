@@ -18,12 +18,12 @@
 namespace espalier::check {
 namespace {
 
-/// Layers that some ranks hold alike.
+/// Describes layers that some ranks hold in the same way.
 struct HeldPart {
   std::int32_t first = 0, last = 0;
   std::size_t pipeline = 0;
   HeldUnder how;
-  std::vector<std::int64_t> devices;  // in rank order, by number in the whole cluster
+  std::vector<std::int64_t> devices;  // in rank order, numbered in the whole cluster
 };
 
 bool uses_table(const Model& model, std::int32_t layer) {
@@ -35,7 +35,8 @@ bool uses_table(const Model& model, std::int32_t layer) {
          });
 }
 
-/// All parts of a plan: its ranges, and copies of the token table on stages that use it and do not have the embedding.
+/// Returns all parts of a plan: its ranges, and copies of the token table on stages that use it but lack the
+/// embedding.
 std::vector<HeldPart> parts_of(const PlanOnCluster& placed, const Model& model, std::int64_t row_unit) {
   std::vector<HeldPart> out;
   for (std::size_t p = 0; const Pipeline& pipeline : placed.plan->pipelines) {
@@ -82,7 +83,7 @@ enum class State : std::uint8_t { parameters, optimizer };
 
 bool sharded(State state, const Strategy& s) { return state == State::parameters ? s.shards_parameters() : s.shards_optimizer(); }
 
-/// The pieces of a layer, and a list of whom each concerns.
+/// Cuts a layer into pieces and visits the pieces of given spans.
 class LayerPieces {
  public:
   void cut(const std::vector<ElementSpan>& spans) {
@@ -106,7 +107,7 @@ class LayerPieces {
   std::vector<std::int64_t> borders_;
 };
 
-/// What one rank holds of a state of a layer.
+/// Describes the part of a layer's state that one rank holds.
 struct Holder {
   std::int64_t device = 0;
   std::size_t pipeline = 0;
@@ -137,7 +138,7 @@ class Counter {
   }
 
   void count() {
-    // Layers of one kind that are held by the same parts before and after are alike.
+    // Layers of one kind that the same parts hold before and after are alike.
     std::map<std::tuple<std::int32_t, std::vector<std::size_t>, std::vector<std::size_t>>, std::int64_t> alike;
     const Model& model = *q_->model;
     for (std::size_t l = 0; l < model.layers.size(); ++l) {
@@ -193,10 +194,10 @@ class Counter {
     }
   }
 
-  /// Whether bytes can go from one group to another.
+  /// Returns whether bytes can travel from one group to another.
   bool joined(std::size_t from, std::size_t to) { return from == to || !linked_ || way(from, to).bandwidth.count() > 0; }
 
-  /// Over links that are left; a bandwidth of 0: none.
+  /// Returns the path between two groups over the remaining links; its bandwidth is 0 if there is none.
   const GroupPath& way(std::size_t from, std::size_t to) {
     const auto [at, is_new] = ways_.try_emplace({from, to});
     if (is_new && !cluster_.links.empty()) at->second = cluster_.path(from, to);
@@ -205,8 +206,8 @@ class Counter {
 
   void count_piece(std::vector<std::int64_t> has, const std::vector<std::int64_t>& wants, std::int64_t bytes) {
     std::sort(has.begin(), has.end());
-    std::map<std::size_t, std::vector<std::int64_t>> reached;  // by group of a taker: who could give
-    // What devices of a group take from other nodes of it, and from any node.
+    std::map<std::size_t, std::vector<std::int64_t>> reached;  // by group of a receiver: the possible senders
+    // These hold the bytes that devices of a group receive from other nodes of it, and from any node.
     std::map<std::size_t, std::int64_t> near, far;
     for (const std::int64_t device : wants) {
       const std::size_t group = group_of(device);
@@ -227,7 +228,7 @@ class Counter {
     }
   }
 
-  /// One device that will hold a piece.
+  /// Counts one device that will hold a piece.
   void count_taker(std::int64_t device, bool had, const std::vector<std::int64_t>& givers, std::int64_t bytes,
                    std::map<std::size_t, std::int64_t>& near, std::map<std::size_t, std::int64_t>& far) {
     needs_[device] += bytes;
@@ -270,7 +271,7 @@ class Counter {
   }
   void over_links(const std::set<std::size_t>& from, std::size_t to, std::int64_t bytes) {
     if (!linked_) return;
-    std::map<std::size_t, std::size_t> ways;  // by link: from how many of the groups the way goes over it
+    std::map<std::size_t, std::size_t> ways;  // by link: the number of groups whose path crosses it
     for (const std::size_t group : from)
       if (group != to)
         for (const std::size_t link : way(group, to).links) ++ways[link];
@@ -288,13 +289,13 @@ class Counter {
 
   const MoveQuestion* q_;
   Cluster cluster_;      // without lost links
-  bool linked_ = false;  // links, not a level, join its groups
+  bool linked_ = false;  // groups are joined by links, not by a level
   std::map<std::pair<std::size_t, std::size_t>, GroupPath> ways_;
   MovedBytes* out_;
   StatePolicy each_;
   std::vector<HeldPart> before_, after_;
-  std::vector<std::int64_t> node_of_;       // of each device
-  std::vector<std::size_t> group_of_node_;  // of each node
+  std::vector<std::int64_t> node_of_;       // by device
+  std::vector<std::size_t> group_of_node_;  // by node
   std::set<std::int64_t> gone_, narrowed_;
   std::map<std::int64_t, std::int64_t> needs_;  // by device
 };

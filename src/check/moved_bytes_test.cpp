@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds what and what must move, by hand on the small decoder of test_problem.h.
+// Tests which device holds what and what must move, by hand on the small decoder of test_problem.h.
 #include "check/moved_bytes.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace espalier::check::test {
 namespace {
 
-/// heads 2 of 4, one key/value head, h = 8: qkv 8 · (8 + 8) = 128 (queries 64, keys and values 64), out 64.
+/// Makes heads 2 of 4, one key/value head, h = 8: qkv 8 · (8 + 8) = 128 (queries 64, keys and values 64), out 64.
 LayerKind projections() {
   LayerKind kind;
   Operator qkv;
@@ -42,9 +42,8 @@ std::int64_t size_of(const std::vector<ElementSpan>& spans) {
                          [](std::int64_t sum, const ElementSpan& s) { return sum + s.to - s.from; });
 }
 
-// Rank 1 of 2: queries 32 … 64, all of the one key/value head 64 … 128, the second half of out 160 … 192. Of these 128
-// elements ZeRO over two replicas gives rank 3 (second replica) the last 64: from the 65th on, that is 96 … 128 and 160
-// … 192.
+// Rank 1 of 2 holds queries 32 … 64, the one key/value head 64 … 128, and the second half of out, 160 … 192. ZeRO
+// over two replicas gives rank 3 (second replica) the last 64 of these 128 elements: 96 … 128 and 160 … 192.
 TEST(HeldElements, HeadsAndShardsByHand) {
   HeldUnder how;
   how.strategy.tp = 2;
@@ -60,7 +59,7 @@ TEST(HeldElements, HeadsAndShardsByHand) {
   EXPECT_EQ(size_of(held_elements(how, projections(), 1).sharded), 96);
 }
 
-// Ten rows of 8 in units of 4 rows times tp 2: six … eight rows a rank, ⌈10/8⌉·4 = 8 on the first, 2 on the second.
+// There are ten rows of 8 in units of 4 rows times tp 2. The first rank holds ⌈10/8⌉·4 = 8 rows, the second 2.
 TEST(HeldElements, RowsOfAPaddedTable) {
   LayerKind kind;
   Operator table;
@@ -107,9 +106,9 @@ struct Two {
   }
 };
 
-// Eight replicas under ZeRO 1 become one device: it has all parameters and an eighth of the states. Three eighths come
-// from its own node, four from the other. Layers shard by themselves, so that an eighth is up to one element a layer
-// more.
+// Eight replicas under ZeRO 1 become one device, which already holds all parameters and an eighth of the states.
+// Three eighths come from its own node, four from the other. Layers are sharded one by one, so an eighth may have one
+// extra element per layer.
 TEST(MovedBytes, ShardsAreGathered) {
   const Two two;
   const MovedBytes m = moved_bytes(two.question(two.replicas, two.one));
@@ -127,7 +126,7 @@ TEST(MovedBytes, ShardsAreGathered) {
   EXPECT_NEAR(static_cast<double>(in.least), 12.0 * static_cast<double>(n) / 2, 12.0 * 8 * 4);
 }
 
-// Half of the states are gone with the other node: all is read again, 14 bytes an element of one device.
+// Half of the states were lost with the other node: one device reads everything again, 14 bytes an element.
 TEST(MovedBytes, LostShards) {
   const Two two;
   MoveQuestion q = two.question(two.replicas, two.one);
@@ -139,7 +138,7 @@ TEST(MovedBytes, LostShards) {
   claims.lost = m.lost;
   claims.storage = m.needed;
   claims.links = {{"storage", m.needed}};
-  claims.storage_ns = m.most_read;  // at a byte a nanosecond
+  claims.storage_ns = m.most_read;  // at 1 byte/ns
   claims.rollback_ns = 900;
   const MovePrices prices{1e9, 900, 0, 0, {}};
   for (const Finding& f : check_move(q, prices, claims)) EXPECT_TRUE(f.ok) << f.name << ": " << f.text;
@@ -147,9 +146,9 @@ TEST(MovedBytes, LostShards) {
   EXPECT_FALSE(check_move(q, prices, claims)[2].ok);
 }
 
-// From one device to eight replicas: seven take all parameters and their eighth of the states, which device 0 alone can
-// give. Three of them are inside its node; the four of the other take 4 · (2 + 12/8) · n over the network of 4 · 100
-// GB/s a node at an efficiency of 0.8.
+// One device becomes eight replicas: seven take all parameters and their eighth of the states, which only device 0
+// can send. Three of them are inside its node. The four of the other node take 4 · (2 + 12/8) · n over the network of
+// 4 · 100 GB/s per node at an efficiency of 0.8.
 TEST(MoveCheck, WhatALinkNeeds) {
   const Two two;
   const MoveQuestion q = two.question(two.one, two.replicas);
@@ -169,8 +168,8 @@ TEST(MoveCheck, WhatALinkNeeds) {
   EXPECT_FALSE(check_move(q, prices, claims)[2].ok);
 }
 
-// Peers would take an hour over a way of a millionth: the checkpoint may be read, and peers may not be claimed. Over a
-// way as usual it is the other way round.
+// Peers would take an hour over a path at a millionth of its bandwidth. The checkpoint may then be read, and peers
+// may not be claimed. Over a normal path the reverse holds.
 TEST(MoveCheck, ACheckpointIsReadOnlyWherePeersAreSlower) {
   const Two two;
   const MoveQuestion q = two.question(two.one, two.replicas);
@@ -179,7 +178,7 @@ TEST(MoveCheck, ACheckpointIsReadOnlyWherePeersAreSlower) {
   MoveClaims read;
   read.storage = m.needed;
   read.links = {{"storage", m.needed}};
-  read.storage_ns = m.most_read;  // at a byte a nanosecond
+  read.storage_ns = m.most_read;  // at 1 byte/ns
   read.rollback_ns = prices.checkpoint_age_ns;
   for (const Finding& f : check_move(q, prices, read)) EXPECT_TRUE(f.ok) << f.name << ": " << f.text;
   MoveClaims peers;

@@ -9,9 +9,9 @@
 namespace espalier::check {
 namespace {
 
-constexpr std::int64_t kListed = 4096;  // members of a group that are listed; larger groups are counted by their extent
+constexpr std::int64_t kListed = 4096;  // larger groups are not listed but counted by their extent
 
-/// Device of rank n of a stage.
+/// Returns the device of rank n of a stage.
 std::int64_t device_of(const View& view, std::int64_t stage, std::int64_t n) {
   const Strategy& s = view.strategy;
   const std::int64_t inner = std::int64_t{s.tp} * s.cp;
@@ -21,7 +21,7 @@ std::int64_t device_of(const View& view, std::int64_t stage, std::int64_t n) {
 
 bool divides(std::int64_t a, std::int64_t b) { return a % b == 0 || b % a == 0; }
 
-/// Whether `extent` ranks of a stage end where domains of `span` devices end.
+/// Returns whether `extent` ranks of a stage end where domains of `span` devices end.
 bool fits(const View& view, std::int64_t extent, std::int64_t span) {
   const Strategy& s = view.strategy;
   if (s.order != RankOrder::tp_cp_pp_dp) return divides(extent, span);
@@ -44,7 +44,7 @@ double congestion(const FabricLevel& level, std::int64_t joined) {
 
 double ramped(double latency, double volume, double ramp) { return latency + volume + ramp * std::sqrt(latency * volume); }
 
-/// One level that a group crosses.
+/// Describes one level that a group crosses.
 struct Crossing {
   const FabricLevel* level;
   std::int64_t below, here, joined;
@@ -69,7 +69,7 @@ struct CrossingSums {
   double volume = 0, ramp = 0, start = 0, ring = 0, tree = 0, exchange = 0, longest = 0;
 };
 
-/// `loss`: how much of λ counts.
+/// Sums over the crossed levels. `loss` scales λ.
 CrossingSums path_of(const std::vector<Crossing>& all, std::int64_t size, double loss) {
   CrossingSums path;
   const auto g = static_cast<double>(size);
@@ -89,20 +89,20 @@ CrossingSums path_of(const std::vector<Crossing>& all, std::int64_t size, double
   return path;
 }
 
-/// Bytes up to which collectives over these levels go from everyone to everyone; 0: never.
+/// Returns the bytes up to which collectives over these levels use direct exchanges; 0: never.
 double direct_limit(const std::vector<Crossing>& all) {
   double limit = all.empty() ? 0 : all.front().level->direct_bytes;
   for (const Crossing& c : all) limit = std::min(limit, c.level->direct_bytes);
   return limit;
 }
 
-/// A way to carry a collective out: latency and bytes in seconds, and the ramp of the level that counts.
+/// Holds one algorithm of a collective: latency and bytes in seconds, and the ramp of the dominant level.
 struct CollectiveAlgorithm {
   double latency = 0, volume = 0, ramp = 0;
   [[nodiscard]] double time() const { return ramped(latency, volume, ramp); }
 };
 
-/// `times` exchanges of `bytes` a rank, from everyone to everyone.
+/// Returns `times` direct exchanges of `bytes` a rank.
 CollectiveAlgorithm everyone_to_everyone(const std::vector<Crossing>& all, std::int64_t size, double bytes, double times) {
   const CrossingSums path = path_of(all, size, 1.0);
   CollectiveAlgorithm way{path.start + times * path.longest, 0, 0};
@@ -117,7 +117,7 @@ CollectiveAlgorithm everyone_to_everyone(const std::vector<Crossing>& all, std::
   return way;
 }
 
-/// Latency, bytes and ramp of whichever way has least, or most, of each.
+/// Returns the time with the least, or the most, latency, bytes and ramp of all algorithms.
 double of_any(std::initializer_list<CollectiveAlgorithm> ways, End end) {
   CollectiveAlgorithm out = *ways.begin();
   const auto pick = [end](double a, double b) { return end == End::least ? std::min(a, b) : std::max(a, b); };
@@ -314,8 +314,8 @@ double FabricTimes::message(const View& view, std::int32_t from, std::int32_t to
 
 namespace {
 
-/// Over links between groups by name: what all devices of the smaller stage move together, at what the links and the
-/// nodes' interfaces give.
+/// Returns the seconds of a message over named links between groups. All devices of the smaller stage move their
+/// bytes together, at the rate of the links and of the nodes' interfaces.
 double named_message(const View& view, const Stage& from, const Stage& to, std::size_t a, std::size_t b, double bytes) {
   const auto nodes = [&](const Stage& stage, std::size_t group) {
     const DeviceRange& range = stage.devices.front();
@@ -351,14 +351,14 @@ double stage_message(const View& view, const Stage& from, const Stage& to, doubl
   if (a != b && !view.cluster->links.empty()) return named_message(view, from, to, a, b, bytes);
   if (a != b) {
     double time = 0;
-    // All that lies on the way: what joins the groups, and the network of each.
+    // These levels are on the path: the level that joins the groups, and the network of each.
     std::vector<FabricLevel> way = {view.cluster->inter.back()};
     double slowest = std::numeric_limits<double>::infinity(), latency = 0;
     for (const std::size_t g : {a, b}) {
       const NodeGroup& end = view.cluster->groups[g];
       if (!end.inter.empty())
         way.push_back(end.inter.back());
-      else if (end.node_bandwidth.count() > 0)  // the interfaces of its one node, shared by all devices
+      else if (end.node_bandwidth.count() > 0)  // the interfaces of its only node, shared by all devices
         slowest = std::min(slowest, end.node_bandwidth.count() / static_cast<double>(end.devices_per_node));
     }
     for (const FabricLevel& level : way) {

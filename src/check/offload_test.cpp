@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plans keep in host memory: four blocks on two stages, one micro-batch of 128 tokens after the other.
+// Tests what plans keep in host memory: four blocks on two stages, one micro-batch of 128 tokens after the other.
 #include <gtest/gtest.h>
 
 #include "check/stage_peaks.h"
@@ -32,7 +32,7 @@ TEST(CheckOffload, AcceptsWhatIsTrue) {
   }
 }
 
-// Of a stage all that its blocks keep, of two micro-batches in flight and of one.
+// A stage offloads everything that its blocks keep, first for two micro-batches in flight, then for one.
 TEST(CheckOffload, ActivationsOfAllMicroBatchesWaitOnTheHost) {
   const Case here = offloaded(Offload::none), there = offloaded(Offload::activations);
   const View view = make_view(there.plan, there.model, there.cluster);
@@ -64,7 +64,7 @@ TEST(CheckOffload, HostsThatDoNotHoldItAreNamed) {
   EXPECT_FALSE(find(c.check(), "host-memory")->ok);
 }
 
-// A planner that forgets what stays behind, or that copies take time.
+// A planner may forget the bytes that stay on the device, or the time of copies.
 TEST(CheckOffload, WrongClaimsAreFound) {
   Case c = offloaded(Offload::activations);
   c.claims.saved_bytes_per_chunk = offloaded(Offload::none).claims.saved_bytes_per_chunk;
@@ -73,7 +73,7 @@ TEST(CheckOffload, WrongClaimsAreFound) {
   c.claims.static_bytes_per_stage = offloaded(Offload::none).claims.static_bytes_per_stage;
   EXPECT_FALSE(find(c.check(), "static-memory")->ok);
   c = offloaded(Offload::parameters);
-  c.claims.peak_bytes_per_stage = {1, 1};  // without the layers that are gathered
+  c.claims.peak_bytes_per_stage = {1, 1};  // leaves out the gathered layers
   EXPECT_FALSE(find(c.check(), "peak-memory")->ok);
   for (const Offload o : {Offload::activations, Offload::parameters}) {
     c = offloaded(o, 1e6);

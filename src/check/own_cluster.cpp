@@ -13,7 +13,7 @@
 namespace espalier::check {
 namespace {
 
-/// Devices of the plan; last < first where they lie outside the cluster, or ranges hold none.
+/// Holds the devices of the plan; last < first if they lie outside the cluster, or a range is empty.
 struct DeviceExtent {
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = -1, devices = 0;
 };
@@ -32,7 +32,7 @@ DeviceExtent run_of(const Pipeline& pipeline, std::int64_t all) {
   return run;
 }
 
-/// Whether the stages and their strategies can be read at all, and all have one order.
+/// Returns whether the stages and their strategies are readable, and all have one order.
 bool readable(const Pipeline& pipeline) {
   if (pipeline.schedule.stages < 1 || pipeline.stages.size() != static_cast<std::size_t>(pipeline.schedule.stages)) return false;
   std::optional<RankOrder> order;
@@ -50,7 +50,7 @@ bool readable(const Pipeline& pipeline) {
   return true;
 }
 
-/// Whether all layers have one strategy but for what they recompute.
+/// Returns whether all layers share one strategy apart from recomputation.
 bool all_alike(const Pipeline& pipeline) {
   const Strategy& first = pipeline.stages.front().chunks.front().ranges.front().strategy;
   for (const Stage& stage : pipeline.stages)
@@ -63,7 +63,7 @@ bool all_alike(const Pipeline& pipeline) {
   return true;
 }
 
-/// Whether a device begins domains as the first of its group does.
+/// Returns whether a device begins domains as the first of its group does.
 bool begins_domains(const Cluster& cluster, const NodeGroup& group, std::int64_t offset) {
   std::vector<std::int64_t> spans = {group.devices_per_node};
   std::vector<FabricLevel> levels = group.intra;
@@ -82,7 +82,7 @@ Plan moved(const Plan& plan, std::int64_t by) {
   return out;
 }
 
-/// The nodes of the group that hold `devices` devices, as a cluster.
+/// Returns the group's nodes that hold `devices` devices, as a cluster.
 Cluster nodes_alone(const Cluster& cluster, std::size_t group, std::int64_t devices) {
   Cluster out;
   out.name = cluster.name;

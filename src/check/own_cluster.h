@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan on neighbouring devices of one node group is checked as a plan of the cluster that these devices are by
-// themselves. It is one where
-//   - it has one pipeline of equal replicas, and all layers have one rank order; where the cluster has several groups,
-//     one strategy but for recomputation;
-//   - its devices are a run of whole nodes of one group, or the first devices of one node, that begins a domain of
-//     every level of the group
-//     but the outermost one;
-//   - counted from the first of them, every stage holds the devices that its order numbers;
+// Checks a plan on neighbouring devices of one node group as a plan of the cluster that these devices form by
+// themselves. This applies if
+//   - the plan has one pipeline of equal replicas, and all layers have one rank order; where the cluster has several
+//     groups, one strategy apart from recomputation;
+//   - its devices are whole consecutive nodes of one group, or the first devices of one node, and begin a domain of
+//     every level of the group except the outermost one;
+//   - counted from the first of them, every stage holds the devices that its order assigns to it;
 //   - none of them is faster or slower than its kind.
-// Devices of the cluster that the plan leaves out are not part of the check.
+// The check ignores devices of the cluster that the plan leaves out.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +21,13 @@ namespace espalier::check {
 
 struct OwnCluster {
   Cluster cluster;  ///< the nodes that the plan uses
-  Plan plan;        ///< on devices 0 … of it
+  Plan plan;        ///< on devices 0 … of that cluster
   std::int64_t first = 0;
 };
-/// Nothing where the plan uses the whole cluster, or is no such plan. The structure of the plan need not be sound.
+/// Returns nothing if the plan uses the whole cluster, or is no such plan. The structure of the plan need not be
+/// sound.
 std::optional<OwnCluster> own_cluster(const Plan& plan, const Cluster& cluster);
-/// The program with devices counted from `first`.
+/// Returns the program with devices counted from `first`.
 Program counted_from(const Program& program, std::int64_t first);
 
 }  // namespace espalier::check

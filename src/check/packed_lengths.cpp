@@ -7,7 +7,7 @@
 namespace espalier::check {
 namespace {
 
-/// Sums over the histogram, of weight one in all.
+/// Holds moments of the histogram, normalised to a total weight of one.
 struct Moments {
   double first = 0, second = 0, fourth = 0, met = 0, longest = 0;
 };
@@ -30,9 +30,9 @@ Moments moments_of(const Lengths& lengths, double window, bool causal) {
   return m;
 }
 
-/// Next-fit decreasing of a thousand sequences at even quantiles: what fills worse than any packing that looks back. Of
-/// long samples it fills a few only; but each that is closed had no room for a sequence, so that it holds more than all
-/// but the longest one's length.
+/// Packs a thousand sequences at even quantiles by next-fit decreasing, which fills samples less than any packing
+/// that looks back. It fills only a few long samples. A closed sample had no room for the next sequence, so that it
+/// holds more than all but the longest sequence's length.
 double least_fill(const Lengths& lengths, double sample) {
   constexpr int kSequences = 1000;
   double all = 0, below = 0, used = 0, room = 0;
@@ -59,13 +59,13 @@ double least_fill(const Lengths& lengths, double sample) {
 }  // namespace
 
 PackedAttention packed_attention(const View& view, const Operator& op, bool most) {
-  constexpr double kBelow = 0.95;  // a thousand sequences are not all
+  constexpr double kBelow = 0.95;  // a thousand sequences do not represent all
   const Training& training = view.plan->training;
   const auto sample = static_cast<double>(training.sequence.main);
   const Moments m = moments_of(training.lengths, static_cast<double>(op.window), op.causal);
   const double keys = m.met / m.first;
   if (!most) return {kBelow * least_fill(training.lengths, sample) * keys, m.first};
-  const double sequences = std::max(1.0, sample / m.first / 2);  // a sample is half full at least
+  const double sequences = std::max(1.0, sample / m.first / 2);  // a sample is at least half full
   const double spread = std::sqrt(std::max(0.0, m.fourth - m.second * m.second) / sequences) / m.second;
   const auto largest = [](double k) { return k > 1 ? std::sqrt(2 * std::log(k)) : 0; };
   const double excess = 1 + spread * (largest(view.strategy.dp) + largest(view.microbatches));

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of samples that are packed of sequences of unlike length, derived from the histogram from both sides.
+// Bounds from both sides the attention of samples packed from sequences of unequal length, using their histogram.
 //
-//   keys     of a token, E[l·s(l)]/E[l] times how full samples are: at least as next-fit decreasing fills them, at most
-//            wholly
-//   excess   of the slowest replica and micro-batch: least none; most 1 + spread·(√(2 ln R) + √(2 ln m)), which no mean
-//            of maxima exceeds
-//            (E[max of k normals] ≤ √(2 ln k)), spread the coefficient of variation of Σ l² over the sequences of one
-//            sample
-//   longest  least a mean sequence, most the longest of all
+//   keys     of a token: E[l·s(l)]/E[l] times the fill of the samples; at least as next-fit decreasing fills them, at
+//            most full
+//   excess   of the slowest replica and micro-batch: at least zero, at most 1 + spread·(√(2 ln R) + √(2 ln m)), which
+//            no mean of maxima exceeds (E[max of k normals] ≤ √(2 ln k)). The spread is the coefficient of variation
+//            of Σ l² over the sequences of one sample.
+//   longest  at least a mean sequence, at most the longest of all
 #pragma once
 
 #include "check/view.h"

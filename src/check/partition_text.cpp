@@ -13,12 +13,12 @@
 namespace espalier::check {
 namespace {
 
-/// One operator of the text.
+/// Describes one operator of the text.
 struct Cut {
   std::string name, sequence;
   std::int64_t b = 1, m = 1, n = 1, k = 1, h = 1, l = 1;  ///< slices
   std::int64_t ways = 1;                                  ///< devices: 2^bits
-  std::string letters;                                    ///< named, P as 'P'
+  std::string letters;                                    ///< letters that occur, P as 'P'
   bool readable = true;
 };
 
@@ -82,7 +82,7 @@ std::vector<Cut> read(const std::string& text) {
 
 enum class AttentionPart : std::uint8_t { whole, scores, softmax, values };
 
-/// An operator that has a partition of its own, with those that go along.
+/// Describes an operator with its own partition, together with those that follow its layout.
 struct SplitOperator {
   const Operator* op = nullptr;
   std::string name;
@@ -141,7 +141,7 @@ std::string_view letters_of(const SplitOperator& node) {
 
 std::int64_t head_slices(std::int64_t slices, std::int64_t heads) { return std::min(slices, heads); }
 
-/// Every slice of the same size; heads of keys and values may be shared by slices of heads.
+/// Checks that every slice has the same size. Slices of heads may share key/value heads.
 bool equal_slices(const View& view, const LayerKind& kind, const SplitOperator& node, const Cut& cut) {
   const std::int64_t tokens = layer_tokens(kind, view.plan->training.sequence);
   const Operator& op = *node.op;
@@ -154,7 +154,7 @@ bool equal_slices(const View& view, const LayerKind& kind, const SplitOperator& 
   }
 }
 
-/// One operator on one device.
+/// Describes one operator on one device.
 class OperatorTile {
  public:
   OperatorTile(const View& view, const LayerKind& kind, const SplitOperator& node, const Cut& cut)
@@ -181,8 +181,8 @@ class OperatorTile {
     return bytes;
   }
 
-  /// At most what runs beside saved tensors: gradients of what it reads and writes, and of a rotating product (P) the
-  /// second buffers of both and of its weights.
+  /// Bounds from above the bytes besides saved tensors: gradients of the operator's input and output. A rotating
+  /// product (P) also has second buffers of both and of its weights.
   [[nodiscard]] double working() const {
     const Operator& op = *node_.op;
     const double parts = static_cast<double>(cut_.n * cut_.h);
@@ -196,7 +196,7 @@ class OperatorTile {
     return rotates ? 2 * bytes + 2 * 4 * in * out : bytes;
   }
 
-  /// What it hands on, of `features` in all.
+  /// Returns the bytes of the operator's output, whose full width is `features`.
   [[nodiscard]] double output(std::int64_t features) const {
     return a_ * tokens_ * static_cast<double>(features) / static_cast<double>(cut_.n);
   }

@@ -31,8 +31,8 @@ TEST(CheckOperatorPartition, SmallestExample) {
   const Case c = case_of(over(2, kMegatron));
   EXPECT_TRUE(c.check().ok()) << broken(c.check());
   const LayerKind& kind = c.model.layer(1);
-  // Half of qkv 64·192, out 64·64, up and down 64·256, with biases of the column linears cut; two LayerNorms of 128
-  // whole; the bias of a row linear is whole.
+  // Half of qkv 64·192, out 64·64, up and down 64·256 is held, and the biases of column linears are cut. Two
+  // LayerNorms of 128 and the bias of a row linear are whole.
   const std::int64_t weights = (64 * 192 + 64 * 64 + 2 * 64 * 256) / 2, biases = 192 / 2 + 256 / 2 + 64 + 64, norms = 2 * 128;
   EXPECT_EQ(partitioned_parameters(view_for(c), kind), weights + biases + norms);
 }
@@ -50,15 +50,15 @@ TEST(CheckOperatorPartition, EveryFaultIsFound) {
     std::string other = text;
     return other.replace(other.find(from), from.size(), to);
   };
-  EXPECT_TRUE(found(text, 4));                      // bits
-  EXPECT_TRUE(found(with("qkv K", "qkv H"), 2));    // letters
+  EXPECT_TRUE(found(text, 4));                      // wrong number of bits
+  EXPECT_TRUE(found(with("qkv K", "qkv H"), 2));    // wrong letters
   EXPECT_TRUE(found(with("core H", "core L"), 2));  // fused attention keeps its keys together
   EXPECT_TRUE(found(with("norm R", "norm K"), 2));
-  EXPECT_TRUE(found(with("qkv K", "qkv P2"), 2));  // bits of P
+  EXPECT_TRUE(found(with("qkv K", "qkv P2"), 2));  // P takes more bits
   EXPECT_TRUE(found(with("qkv K", "qkv P3"), 2));
-  EXPECT_TRUE(found(with("qkv K", "qkv B"), 2));         // one sample
-  EXPECT_TRUE(found(with("attn.out N; ", ""), 2));       // missing
-  EXPECT_TRUE(found(with("mlp.up", "mlp.gate_up"), 2));  // name
+  EXPECT_TRUE(found(with("qkv K", "qkv B"), 2));         // only one sample
+  EXPECT_TRUE(found(with("attn.out N; ", ""), 2));       // missing operator
+  EXPECT_TRUE(found(with("mlp.up", "mlp.gate_up"), 2));  // wrong name
   EXPECT_TRUE(found(text + "; more R", 2));
 }
 

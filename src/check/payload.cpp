@@ -14,7 +14,7 @@ bool inside(std::int32_t begin, std::int32_t end, std::size_t size) {
   return begin >= 0 && begin <= end && static_cast<std::size_t>(end) <= size;
 }
 
-/// The strategy that an entry names; null: none.
+/// Returns the strategy that an entry names; null if there is none.
 const Strategy* strategy_at(const Program& program, std::int32_t index) {
   if (index < 0 || static_cast<std::size_t>(index) >= program.strategies.size()) return nullptr;
   return &program.strategies[static_cast<std::size_t>(index)];
@@ -71,7 +71,8 @@ void require_parts(const Program& program, Verdict& verdict) {
   }
 }
 
-/// Bytes are written where costs are known: a program that is lowered alone has none.
+/// Returns whether the program has bytes. They are written when costs are known; a program that was only lowered has
+/// none.
 bool has_bytes(const Program& program) {
   return !program.parts.empty() ||
          std::any_of(program.transfers.begin(), program.transfers.end(), [](const Transfer& t) { return t.bytes != 0; });

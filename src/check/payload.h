@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the instructions of a program stand for, against the plan and the model:
+// Compares the instructions of a program with the plan and the model:
 //
-//   program-layers     every pass of a chunk works on the chunk's layers, range by range, under the plan's strategies,
-//                      with the samples that
-//                      a rank has of a micro-batch under each
-//   program-messages   where bytes are written: every transfer moves what the check derives for its boundary, both ways
-//                      alike; messages of
-//                      collectives are positive, of known strategies, and shares of one chunk's buckets lie in (0, 1]
+//   program-layers     every pass of a chunk works on the chunk's layers, range by range, under the plan's
+//                      strategies, with the samples that a rank has of a micro-batch under each
+//   program-messages   where bytes are written: every transfer moves the bytes derived for its boundary, equally in
+//                      both directions. Messages of collectives are positive and belong to known strategies. Shares
+//                      of one chunk's buckets lie in (0, 1].
 #pragma once
 
 #include <vector>

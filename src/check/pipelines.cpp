@@ -14,7 +14,7 @@ namespace {
 
 using Kind = InstructionKind;
 
-/// Layers that no pipeline cuts: first layer of each piece, descending.
+/// Returns the first layer of each piece that no pipeline cuts, in descending order.
 std::vector<std::int32_t> cuts_of(const Plan& plan) {
   std::set<std::int32_t> firsts;
   for (const Pipeline& pipeline : plan.pipelines)
@@ -23,7 +23,7 @@ std::vector<std::int32_t> cuts_of(const Plan& plan) {
   return {firsts.rbegin(), firsts.rend()};
 }
 
-/// The stage of a pipeline that holds a layer; −1: none.
+/// Returns the stage of a pipeline that holds a layer; −1 if there is none.
 std::int32_t holder_of(const Pipeline& pipeline, std::int32_t layer) {
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
     for (const Chunk& chunk : pipeline.stages[i].chunks)
@@ -36,7 +36,7 @@ bool is_meeting(const Program& program, const Instruction& x) {
   return program.collectives[x.collective()].pipelines.valid();
 }
 
-/// The entries [from, to) of a table, numbered from 0.
+/// Returns the entries [from, to) of a table, numbered from 0.
 template <class Id, class Entry>
 base::IndexedVector<Id, Entry> slice(const base::IndexedVector<Id, Entry>& all, std::int32_t from, std::int32_t to) {
   base::IndexedVector<Id, Entry> out;
@@ -50,19 +50,19 @@ std::size_t chunks_of(const Pipeline& pipeline) {
   return n;
 }
 
-/// The first collective that is a meeting; there are no others after it.
+/// Returns the first collective that is a meeting. Only meetings follow it.
 std::int32_t first_meeting(const Program& program) {
   std::int32_t i = 0;
   while (static_cast<std::size_t>(i) < program.collectives.size() && !program.collectives[CollectiveId(i)].pipelines.valid()) ++i;
   return i;
 }
 
-/// Returns the place where the entries of part `k` end in a table of `size` entries.
+/// Returns the index at which the entries of part `k` end in a table of `size` entries.
 std::int32_t end_of(const Program& program, std::size_t k, std::int32_t PipelineProgram::*first, std::size_t size) {
   return k + 1 < program.pipelines.size() ? program.pipelines[k + 1].*first : static_cast<std::int32_t>(size);
 }
 
-/// Copies the instructions of one rank class without its meetings, with the numbers of its own part.
+/// Copies the instructions of one rank class without its meetings, renumbered for its own part.
 class Copier {
  public:
   Copier(const Program& whole, const PipelineProgram& part, Program& out) : whole_(whole), part_(part), out_(out) {}
@@ -108,7 +108,8 @@ class Copier {
   std::map<std::int32_t, std::int32_t> place_;
 };
 
-/// The meetings of one rank class: in the order of the pieces, after every backward pass of its own, before its update.
+/// Requires the meetings of one rank class in the order of the pieces, after all its own backward passes and before
+/// its update.
 void require_meetings(const Plan& plan, const Program& program, const RankClass& rank, Verdict& verdict) {
   const Pipeline& pipeline = plan.pipelines[static_cast<std::size_t>(rank.pipeline)];
   const auto name = [&] { return say("pipeline ", rank.pipeline, ", stage ", rank.stage.value); };
@@ -136,7 +137,7 @@ void require_meetings(const Plan& plan, const Program& program, const RankClass&
   verdict.require(expected.empty() || waits, [&] { return say(name(), " updates without waiting for the other pipelines"); });
 }
 
-/// Who meets in a piece: the rank class of every pipeline that holds it.
+/// Requires that the rank class of every pipeline that holds a piece meets in it.
 void require_members(const Plan& plan, const Program& program, const Collective& meeting, std::int32_t last, Verdict& verdict) {
   std::vector<std::int32_t> expected;
   for (std::size_t p = 0; const Pipeline& pipeline : plan.pipelines)
@@ -170,7 +171,7 @@ std::vector<Finding> check_pipelines(const Plan& plan, const Cluster& cluster) {
   for (const Pipeline& pipeline : plan.pipelines)
     for (const Stage& stage : pipeline.stages)
       for (const DeviceRange& range : stage.devices) {
-        // each pipeline's own finding
+        // Each pipeline's own finding reports these.
         if (range.count < 1 || range.count > all || range.first < 0 || range.stride < 1) continue;
         for (std::int64_t i = 0; i < range.count; ++i) {
           const std::int64_t device = range.first + i * range.stride;

@@ -11,7 +11,7 @@
 namespace espalier::check {
 namespace {
 
-constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;  // bounds the memory of this check, not the product
+constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;  // limits the memory of this check, not the product
 
 /// Calls visit(stage, range) for every range.
 template <class Visit>
@@ -65,7 +65,7 @@ Finding check_coverage(const Pipeline& pipeline, const Model& model) {
   return verdict.finding(say(layers, " layers, each once and in order"));
 }
 
-/// Devices of a stage by id; false when a range leaves the cluster.
+/// Visits the devices of a stage by id; returns false if a range leaves the cluster.
 template <class Visit>
 bool each_device(const Stage& stage, std::int64_t devices, const Visit& visit) {
   for (const DeviceRange& range : stage.devices) {
@@ -77,7 +77,7 @@ bool each_device(const Stage& stage, std::int64_t devices, const Visit& visit) {
   return true;
 }
 
-/// `left_out`: devices may be in no stage.
+/// Checks that every device is in one stage. `left_out`: devices may be in none.
 Finding check_devices(const Pipeline& pipeline, std::int64_t devices, bool left_out) {
   Verdict verdict("devices-once");
   if (!verdict.require(devices >= 1 && devices <= kMostDevices, [&] { return say("the cluster has ", devices, " devices"); })) {
@@ -101,7 +101,8 @@ Finding check_devices(const Pipeline& pipeline, std::int64_t devices, bool left_
                                          : say(used, " of ", devices, " devices, each once"));
 }
 
-/// What layers of different strategies must share: the devices of the stage, the samples, the engine-wide switches.
+/// Checks what layers of different strategies must share: the devices of the stage, the samples, the engine-wide
+/// switches.
 Finding check_strategies(const Pipeline& pipeline, const Model& model) {
   Verdict verdict("strategies");
   const bool one = one_strategy(pipeline);
@@ -120,7 +121,8 @@ Finding check_strategies(const Pipeline& pipeline, const Model& model) {
     verdict.require(s.dp >= 1 && samples % s.dp == 0, [&] {
       return say("layers ", range.first, "…", range.last, " (stage ", i, "): ", samples, " samples over dp ", s.dp);
     });
-    // A switch that is on holds wherever there is something to overlap; gradients of experts alone may be named or not.
+    // A switch that is on holds wherever there is something to overlap. Gradients of experts alone may or may not be
+    // named.
     const bool experts_alone = s.data_ranks() == 1 && s.expert_data_ranks() > 1 && check::has_experts(model);
     const bool reduces_alike = experts_alone || s.overlap.grad_reduce == (on.grad_reduce && s.data_ranks() > 1);
     const bool alike = reduces_alike && s.overlap.param_gather == (on.param_gather && s.shards_optimizer()) &&
@@ -149,8 +151,8 @@ Finding check_positive_degrees(const Pipeline& pipeline) {
   return verdict.finding("every degree at least 1");
 }
 
-/// Stages that are not alike: each by itself has as many devices as its layers are spread over, which lie as its list
-/// says.
+/// Checks unlike stages one by one: each has as many devices as its layers are spread over, placed as its list
+/// states.
 Finding check_unlike_placement(const Pipeline& pipeline, const Cluster& cluster) {
   Verdict verdict("stage-placement");
   each_range(pipeline, [&](std::size_t i, const LayerRange& range) {
@@ -194,8 +196,8 @@ Finding check_placement(const Pipeline& pipeline, std::int64_t devices, bool num
                              : say("stages hold the devices that the plan gives them, ", expected, " each"));
 }
 
-/// Ranks of a stage in the order in which its devices are listed: every group of tensor, context and data parallelism
-/// follows from it.
+/// Checks the order of ranks, which is the order in which a stage lists its devices. Every group of tensor, context
+/// and data parallelism follows from it.
 Finding check_device_order(const Pipeline& pipeline, const Model& model, const Cluster& cluster, const Listed* listed) {
   Verdict verdict("device-order");
   if (listed == nullptr) return verdict.finding("every stage lists its devices as its order numbers them");
@@ -210,7 +212,7 @@ std::vector<Finding> check_structure(const Plan& plan, const Model& model, const
   const Pipeline& pipeline = plan.only_pipeline();
   std::vector<Finding> findings;
   findings.push_back(check_schedule(pipeline));
-  if (!findings.back().ok) return findings;  // nothing below could index the stages
+  if (!findings.back().ok) return findings;  // The checks below would index invalid stages.
   findings.push_back(check_coverage(pipeline, model));
   const std::int64_t devices = device_count(cluster);
   const bool unlike = unlike_stages(pipeline, cluster, part);

@@ -20,8 +20,7 @@ std::string name_of(const Program& program, std::int32_t index) {
              ", micro-batch ", i.microbatch, " (#", index, ")");
 }
 
-// ---- shape
-// ----------------------------------------------------------------------------------------------------------------
+// ---- shape --------------------------------------------------------------------------------------------------------
 
 std::int64_t represented_by(const RankClass& rank) {
   std::int64_t sum = 0;
@@ -29,7 +28,7 @@ std::int64_t represented_by(const RankClass& rank) {
   return sum;
 }
 
-/// Whether the ends of every range of the rank's devices are devices of its stage.
+/// Returns whether the ends of every range of the rank's devices belong to its stage.
 bool devices_of_stage(const View& view, const RankClass& rank, std::int64_t devices) {
   const auto inside = [&](std::int64_t device) {
     if (!view.group_of_stage.empty()) {
@@ -86,7 +85,7 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
   }
 }
 
-/// Works, collectives and transfers are those of the plan's chunks and stages.
+/// Requires that works, collectives and transfers belong to the plan's chunks and stages.
 void require_tables(const View& view, const Program& program, Verdict& verdict) {
   const auto chunks = static_cast<std::int32_t>(view.chunks.size());
   const auto chunk_of_stage = [&](std::int32_t chunk, std::int32_t stage) {
@@ -107,7 +106,7 @@ void require_tables(const View& view, const Program& program, Verdict& verdict) 
                     [&] { return say("a transfer into chunk ", t.chunk.value, " of ", chunks); });
 }
 
-/// Whether an instruction names something of its kind.
+/// Returns whether an instruction's id is valid for its kind.
 bool names_its_kind(const Program& program, const Instruction& i) {
   const auto inside = [&](std::size_t size) { return i.id >= 0 && static_cast<std::size_t>(i.id) < size; };
   if (is_p2p(i.kind)) return i.stream == (i.kind == Kind::send ? Stream::send : Stream::recv) && inside(program.transfers.size());
@@ -155,8 +154,7 @@ Finding check_waits(const Program& program) {
   return verdict.finding("all waits point to earlier instructions of the same rank");
 }
 
-// ---- tables
-// ---------------------------------------------------------------------------------------------------------------
+// ---- tables -------------------------------------------------------------------------------------------------------
 
 void add_bucket(PassInstructions& pass, const Program& program, std::int32_t index, Verdict& verdict) {
   const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
@@ -177,7 +175,7 @@ void add_transfer(std::int32_t& slot, const Program& program, std::int32_t index
   slot = index;
 }
 
-/// Index of pipeline chunk `chunk` among the chunks of its stage.
+/// Returns the index of pipeline chunk `chunk` among the chunks of its stage.
 std::size_t local_chunk(const View& view, std::int32_t chunk) {
   const Schedule& s = view.pipeline->schedule;
   if (s.kind == ScheduleKind::zb_v) return chunk < s.stages ? 0 : 1;
@@ -190,7 +188,7 @@ struct TableBuilder {
   Verdict work{"program-work"};
   Verdict transfers{"send-recv"};
 
-  /// The work of (chunk, micro-batch) if the chunk is of `stage`; null otherwise.
+  /// Returns the passes of (chunk, micro-batch) if the chunk is of `stage`; null otherwise.
   ChunkPasses* find(RankTable& table, std::int32_t stage, std::int32_t chunk, std::int32_t microbatch) const {
     if (chunk < 0 || static_cast<std::size_t>(chunk) >= view.stage_of.size()) return nullptr;
     if (view.stage_of[static_cast<std::size_t>(chunk)] != stage) return nullptr;
@@ -207,7 +205,7 @@ struct TableBuilder {
     if (i.kind == Kind::backward || i.kind == Kind::backward_weight) add_bucket(entry->weight, program, index, work);
   }
 
-  /// Activations enter a chunk (recv) and leave its predecessor (send); gradients go the other way.
+  /// Adds a transfer. Activations enter a chunk (recv) and leave its predecessor (send); gradients go the other way.
   void add_p2p(RankTable& table, std::int32_t stage, std::int32_t index) {
     const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
     const std::int32_t chunk = program.chunk_of(i).value;
@@ -237,7 +235,7 @@ struct TableBuilder {
     table.reduces.resize(v);
     table.gathers.resize(v);
     const std::int64_t passes = saturating_multiply(static_cast<std::int64_t>(v), view.microbatches);
-    const bool enough = passes <= std::int64_t{rank.end} - rank.begin;  // also bounds the table's memory
+    const bool enough = passes <= std::int64_t{rank.end} - rank.begin;  // also limits the table's memory
     if (!work.require(enough, [&] { return say("stage ", rank.stage.value, " has fewer instructions than passes"); }))
       return table;
     table.work.resize(static_cast<std::size_t>(passes));
@@ -268,7 +266,7 @@ struct TableBuilder {
 void fill_ended(const Program& program, ProgramTables& tables) {
   tables.ended.resize(program.instructions.size());
   for (const RankClass& rank : program.ranks) {
-    std::array<std::int32_t, kStreams> last;  // of each stream so far
+    std::array<std::int32_t, kStreams> last;  // last instruction of each stream so far
     last.fill(-1);
     for (std::int32_t i = rank.begin; i < rank.end; ++i) {
       const Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
@@ -287,8 +285,7 @@ void fill_ended(const Program& program, ProgramTables& tables) {
   }
 }
 
-// ---- transfers and order
-// --------------------------------------------------------------------------------------------------
+// ---- transfers and order ------------------------------------------------------------------------------------------
 
 void require_matched(const Program& program, std::int32_t rank, std::int32_t index, Verdict& verdict) {
   const auto& all = program.instructions;
@@ -330,10 +327,10 @@ void require_transfers(const View& view, const Program& program, const ProgramTa
   }
 }
 
-/// What one chunk needs from itself and its transfers for one micro-batch.
+/// Requires the order of one chunk's passes and transfers for one micro-batch.
 void require_own_order(const Program& program, const ProgramTables& tables, const ChunkPasses& work, Verdict& verdict) {
   const auto need = [&](std::int32_t before, std::int32_t after) {
-    if (before < 0 || after < 0) return;  // another finding
+    if (before < 0 || after < 0) return;  // reported by another finding
     verdict.require(tables.precedes(program, before, after),
                     [&] { return say(name_of(program, after), " does not wait for ", name_of(program, before)); });
   };
@@ -356,7 +353,7 @@ Finding check_order(const View& view, const Program& program, const ProgramTable
       require_own_order(program, tables, work, verdict);
       const std::int32_t chunk = chunk_of_stage(view.pipeline->schedule, stage, static_cast<std::int32_t>(n / m));
       if (chunk == 0 || view.stage_of[static_cast<std::size_t>(chunk - 1)] != stage) continue;
-      const ChunkPasses& before = table.work[local_chunk(view, chunk - 1) * m + n % m];  // handed over inside the rank
+      const ChunkPasses& before = table.work[local_chunk(view, chunk - 1) * m + n % m];  // passed on inside the rank
       const auto later = [](std::int32_t a, std::int32_t b) { return a < 0 || b < 0 || a < b; };
       verdict.require(later(before.forward.last, work.forward.first) && later(work.input.last, before.input.first), [&] {
         return say("chunk ", chunk, " and the one before, on one rank, run in the wrong order (micro-batch ", n % m, ")");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to gradients and parameters around the optimizer, once all passes are known to be complete.
+// Checks gradients and parameters around the optimizer, once all passes have been found complete.
 #include <algorithm>
 
 #include "check/program_check.h"
@@ -9,13 +9,13 @@
 namespace espalier::check {
 namespace {
 
-/// Whether bucket a/A and bucket b/B of the same chunk share a part of it.
+/// Returns whether bucket a/A and bucket b/B of the same chunk overlap.
 bool overlaps(const Instruction& x, const Instruction& y) {
   const int a = x.bucket, total_a = x.buckets, b = y.bucket, total_b = y.buckets;
   return a * total_b < (b + 1) * total_a && b * total_a < (a + 1) * total_b;
 }
 
-/// Pieces 0 … P−1 of one collective, each once and in order.
+/// Returns whether pieces 0 … P−1 of one collective occur once each and in order.
 bool complete_once(const Program& program, const std::vector<std::int32_t>& indices) {
   for (std::size_t n = 0; n < indices.size(); ++n) {
     const Instruction& i = program.instructions[static_cast<std::size_t>(indices[n])];
@@ -38,9 +38,9 @@ struct RankLists {
   }
 };
 
-/// Whether gradients are reduced once a step, outside the chunks' bodies: over data ranks that hold whole gradients
-/// (ZeRO ≤ 1), over the replicas of shard groups, and over the replicas of experts.
-/// One layer that needs it suffices: a plan has one order of collectives.
+/// Returns whether gradients are reduced once a step, outside the chunks' bodies. This applies to data ranks that
+/// hold whole gradients (ZeRO ≤ 1), to replicas of shard groups, and to replicas of experts. One layer that needs it
+/// suffices: a plan has one order of collectives.
 bool must_reduce(const View& view) {
   const std::vector<Strategy> all = strategies_of(view);
   return std::any_of(all.begin(), all.end(), [&](const Strategy& s) {
@@ -103,8 +103,8 @@ void require_gather(const RankLists& r, std::size_t k, Verdict& verdict) {
   }
 }
 
-/// Stages that hold the embedding's table, where there are several: each exchanges its gradient once, when all that use
-/// it are done.
+/// Requires that the stages that hold the embedding's table, if several, exchange its gradient once, after all passes
+/// that use it.
 void require_tied(const RankLists& r, const std::vector<std::int32_t>& holders, Verdict& verdict) {
   const std::int32_t stage = r.rank().stage.value;
   const bool needed = std::find(holders.begin(), holders.end(), stage) != holders.end();

@@ -28,7 +28,8 @@ std::int64_t sum_of(const std::vector<std::int64_t>& values) {
   return std::accumulate(values.begin(), values.end(), std::int64_t{0});
 }
 
-/// derive(view) by stage or chunk, each under the samples of its own stage's kind; `stage(n)` is the stage of entry n.
+/// Evaluates derive(view) by stage or chunk, each under the samples of its stage's kind; `stage(n)` is the stage of
+/// entry n.
 template <class Derive, class StageOf>
 std::vector<std::int64_t> under_own_samples(const View& view, const Derive& derive, const StageOf& stage) {
   std::vector<std::int64_t> out;
@@ -46,7 +47,7 @@ std::vector<std::int64_t> under_own_samples(const View& view, const Derive& deri
   return out;
 }
 
-/// One kind's claims against what is derived for it.
+/// Compares one kind's claims with the values derived for it.
 class KindCheck {
  public:
   KindCheck(const View& view, std::size_t kind, const Claims& claims)
@@ -62,7 +63,7 @@ class KindCheck {
 
   void memory(Verdict& fixed, Verdict& saved) const {
     const std::vector<std::int64_t> states = static_bytes_per_stage(view_), kept = saved_();
-    // The planner rounds each kind of state of each strategy of a stage up.
+    // The planner rounds up each kind of state of each strategy of a stage.
     constexpr double kRounding = 64;
     for (std::size_t i = 0; i < states.size(); ++i)
       near(fixed, "stage", i, claims_.static_bytes_per_stage[i], states[i], kRounding);
@@ -76,13 +77,13 @@ class KindCheck {
     const std::vector<std::int64_t> reduced = gradient_bytes_per_stage(view_);
     for (std::size_t i = 0; i < reduced.size(); ++i)
       near(gradients, "stage", i, claims_.gradient_bytes_per_stage[i], reduced[i], 0.0);
-    if (kind_ > 0) return;  // the program says what ranks of the first kind send
+    if (kind_ > 0) return;  // the program shows only messages of the first kind
     const auto by_chunk = [this](std::size_t c) { return static_cast<std::size_t>(view_.stage_of[c]); };
     const std::vector<std::int64_t> sent = under_own_samples(
         view_, [](const View& v) { return boundary_bytes_per_chunk(v); }, by_chunk);
     for (std::size_t c = 0; c < sent.size(); ++c) {
       const std::size_t here = by_chunk(c), before = c == 0 ? here : by_chunk(c - 1);
-      // kinds of unlike samples face each other
+      // These are neighbouring kinds with different numbers of samples.
       if (view_.samples_of_stage[here] != view_.samples_of_stage[before]) continue;
       near(boundaries, "chunk", c, claims_.boundary_bytes_per_chunk[c], sent[c], 0.0);
     }
@@ -150,7 +151,7 @@ std::vector<RankKind> kinds_of(const Stage& stage, const Cluster& cluster) {
 
 bool has_rank_kinds(const Pipeline& pipeline, const Cluster& cluster) {
   return std::any_of(pipeline.stages.begin(), pipeline.stages.end(), [&](const Stage& stage) {
-    if (stage.devices.empty()) return false;  // no kind at all: the structure of the plan is not sound
+    if (stage.devices.empty()) return false;  // There is no kind: the structure of the plan is not sound.
     const DeviceRange& first = stage.devices.front();
     if (!stage.samples_per_replica.empty() || !stage.state_shares.empty()) return true;
     if (stage.devices.size() > 1 || (first.count > 1 && first.stride != 1)) return true;
@@ -207,10 +208,11 @@ std::vector<Finding> check_claims_of_kinds(const View& view, const Program& prog
   Verdict shape("claims-shape"), fixed("static-memory"), saved("saved-activations"), boundaries("boundary-messages"),
       gradients("gradient-messages"), limit("memory-limit"), peak("peak-memory"), time("time-bounds");
   const std::size_t most = most_kinds(*view.pipeline, *view.cluster);
-  // Stages that all have one kind, on devices in an order of their own: the claims are those of that kind.
+  // All stages have one kind, on devices in an order of their own: the claims are those of that kind.
   const std::vector<Claims> of_one{claims};
   const std::vector<Claims>& kinds = claims.kinds.empty() && most == 1 ? of_one : claims.kinds;
-  // Of several pipelines one may have more kinds than another, whose last one then stands for the rest.
+  // One of several pipelines may have more kinds than another. The last kind of the latter then stands for the
+  // missing ones.
   bool usable =
       shape.require(kinds.size() >= most, [&] { return say("claims of ", kinds.size(), " kinds of ranks, there are ", most); });
   std::int64_t least = 0;

@@ -89,14 +89,14 @@ class RecomputedBlock {
     return !mixing(i) && routed(i) && (ops_[i].kind == linear || ops_[i].kind == activation);
   }
 
-  /// Whether the operator is of a module that runs again as a whole.
+  /// Returns whether the operator belongs to a module that runs again as a whole.
   [[nodiscard]] bool whole(std::size_t i) const {
     if (mixing(i)) return false;
     if (!routed(i)) return set_.has(RecomputeModule::mlp);
     return set_.has(RecomputeModule::moe) || (of_shared_experts(i) && set_.has(RecomputeModule::shared_experts));
   }
 
-  /// A column product before attention that reads another width than the layer's.
+  /// Returns whether it is a column product before attention whose input width differs from the layer's.
   [[nodiscard]] bool of_latent(std::size_t i) const {
     if (i >= ops_.size() || ops_[i].kind != linear || ops_[i].split != TpSplit::column || ops_[i].in == hidden_) return false;
     for (std::size_t n = i; n < piece_end(i); ++n)
@@ -127,7 +127,7 @@ class RecomputedBlock {
       if (ops_[n - 1].kind == norm) return ops_[n - 1].in;
     return 0;
   }
-  /// Whether a dense product of the same module stands before it in the piece.
+  /// Returns whether a dense product of the same module precedes it in the piece.
   [[nodiscard]] bool behind_another(std::size_t i) const {
     for (std::size_t n = piece_begin(i); n < i; ++n)
       if (ops_[n].kind == linear && !mixing(n)) return true;

@@ -12,22 +12,22 @@
 namespace espalier::check {
 namespace {
 
-/// One layer on one rank: sizes as reals (every product stays below 2^53 in what can be trained), rounded once at the
-/// end.
+/// Describes one layer on one rank. Sizes are reals (every product stays below 2^53 for anything trainable) and are
+/// rounded once at the end.
 struct LayerOnRank {
-  double tokens = 0, encoder_tokens = 0;  ///< T of the layer and of the encoder, before the sequence is split over tp
+  double tokens = 0, encoder_tokens = 0;  ///< tokens T of layer and encoder, before sp splits the sequence
   double keys = 0, encoder_keys = 0;      ///< tokens of a whole sample
-  double a = 2, operand = 2;              ///< bytes of an element, and of what matrix products keep of one
+  double a = 2, operand = 2;              ///< bytes of an element; of an element that products keep
   double sequence = 1, split = 1;         ///< divisors of the two regions
   double etp = 1, imbalance = 1;
   double padding = 1;        ///< padded vocabulary over vocabulary
-  double output_copies = 1;  ///< of the attention kernel
+  double output_copies = 1;  ///< copies of the attention kernel's output
   double loss = 4;           ///< bytes kept per logit
   double loss_tokens = 0;    ///< most tokens that have logits at once; 0: all
-  double loss_parts = 1;     ///< of the tokens, each with its logits after the other
+  double loss_parts = 1;     ///< parts of the tokens whose logits are computed in turn
   bool fused = true, eager_gate = false;
-  double rotated_copies = 1;  ///< of queries and keys
-  double activation = 2;      ///< bytes of what an activation keeps of an element of its input
+  double rotated_copies = 1;  ///< copies of queries and keys
+  double activation = 2;      ///< bytes per input element kept by an activation
   bool weighs_inside = false;
   RecomputeModules again;  ///< modules that run again
 };
@@ -66,9 +66,10 @@ LayerOnRank layer_of(const View& view, const LayerKind& kind, RecomputeKind reco
   return layer;
 }
 
-/// `reads`: the product behind it keeps its output as it is.
+/// Returns the bytes that attention keeps. `reads`: the next product keeps the attention's output in its own type.
 double attention_bytes(const LayerOnRank& l, const Operator& op, const FromLatents& again, bool reads) {
-  // Divided by `split` below: of fewer key/value heads than ranks each rank holds one, as if there were one for each.
+  // The sum is divided by `split` below. If there are fewer key/value heads than ranks, each rank holds one, so that
+  // heads count as many as ranks.
   const double kv_heads = std::max(static_cast<double>(op.kv_heads), l.split);
   const double queries = static_cast<double>(op.heads) * op.qk_dim, keys = kv_heads * op.qk_dim;
   const double values = kv_heads * op.v_dim, out = static_cast<double>(op.heads) * op.v_dim;
@@ -88,7 +89,7 @@ double attention_bytes(const LayerOnRank& l, const Operator& op, const FromLaten
   return (inputs + scores * (l.a + (op.score_dropout ? 1 + l.a : 0))) / l.split;
 }
 
-/// Per token: what a scan reads, and what it keeps of its own.
+/// Returns the bytes per token of a scan's inputs, and of the states that it keeps.
 double scan_bytes(const LayerOnRank& l, const Operator& op) {
   const double states = op.qk_dim, chunk = static_cast<double>(op.chunk);
   if (op.kind == OperatorKind::scan) {
@@ -100,19 +101,19 @@ double scan_bytes(const LayerOnRank& l, const Operator& op) {
   return (l.a * (inputs + inverse) + 8.0 * op.heads) / l.split;
 }
 
-/// Routed copies on a rank, in whole tokens; the fullest expert rank gets `imbalance` times the mean.
+/// Returns the routed copies on a rank, in whole tokens. The fullest expert rank gets `imbalance` times the mean.
 double routed_copies(const LayerOnRank& l, const Operator& op) {
   return std::ceil(l.tokens / l.sequence * op.top_k * l.imbalance);
 }
 
-/// Width / etp of the copies that an etp group works on: its own when tokens are split over tp, gathered then; else all
-/// the same.
+/// Returns the divisor of the width of an etp group's copies. If tokens are split over tp, each rank has its own
+/// copies, which are gathered; otherwise all ranks have the same copies.
 double expert_divisor(const LayerOnRank& l) { return l.sequence > 1 ? 1 : l.etp; }
 
-/// Walks the operators of a layer and remembers which tensors are kept already.
+/// Walks the operators of a layer and records the tensors that are already kept.
 class KeptTensorWalk {
  public:
-  /// `again`: by operator; nothing runs again where no module does.
+  /// `again` has one entry per operator. Without modules nothing runs again.
   KeptTensorWalk(const LayerOnRank& layer, const LayerKind& kind, std::vector<RunAgain> again)
       : l_(layer), kind_(kind), operators_(kind.operators), again_(std::move(again)) {
     if (!layer.again.any()) again_.assign(operators_.size(), {});
@@ -169,13 +170,13 @@ class KeptTensorWalk {
     return 0;
   }
 
-  /// A frozen weight has no gradient that needs what it reads.
+  /// Returns whether the weight gradient needs the input; a frozen weight has no gradient.
   static bool needs_input(const Operator& op) { return op.adapters > 0 || !op.frozen; }
 
   [[nodiscard]] FromLatents latents_again(std::size_t core) const {
     return l_.again.has(RecomputeModule::mla_up_proj) ? from_latents(kind_, core) : FromLatents{};
   }
-  /// Whether the product behind an attention keeps its output in the type in which it is made.
+  /// Returns whether the product after an attention keeps the attention's output in its original type.
   [[nodiscard]] bool read_as_it_is(std::size_t i) const {
     const bool product = i + 1 < operators_.size() && operators_[i + 1].kind == OperatorKind::linear;
     return product && needs_input(operators_[i + 1]) && l_.operand == l_.a;
@@ -185,7 +186,7 @@ class KeptTensorWalk {
       if (operators_[i].kind == OperatorKind::router) return router_input_bytes(i) > 0;
     return false;
   }
-  /// The product that reads what dispatch brought.
+  /// Returns whether the product reads the dispatched tokens.
   [[nodiscard]] bool first_of_experts(std::size_t i) const { return kind_before(i) == OperatorKind::dispatch; }
   [[nodiscard]] bool tokens_dropped() const {
     for (std::size_t i = 0; i < operators_.size(); ++i)
@@ -215,7 +216,8 @@ class KeptTensorWalk {
     return bytes * (op.cross ? l_.encoder_tokens : l_.tokens) / l_.sequence;
   }
 
-  /// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor.
+  /// Returns the bytes of the router's input, which the gate's weight gradient needs. Shared experts, if any, keep
+  /// the same tensor.
   [[nodiscard]] double router_input_bytes(std::size_t i) const {
     if (operators_[i].frozen) return 0;
     for (std::size_t n = i + 1; n < operators_.size() && l_.operand == l_.a; ++n)
@@ -233,24 +235,24 @@ class KeptTensorWalk {
     const double gathered = l_.etp / expert_divisor(l_);  // tokens split over tp are gathered by the etp ranks
     const double one =
         static_cast<double>(op.in) * routed_copies(l_, op) / (op.split == TpSplit::row ? expert_divisor(l_) : 1 / gathered);
-    // Weighting is a product of its own behind an activation without a gate: it keeps its factor.
+    // Without a gate, weighting is a separate product after the activation, and keeps its factor.
     const bool factor = activated && l_.weighs_inside && operators_[i - 1].in == operators_[i - 1].out;
     return (factor ? l_.a * one : 0) + (op.frozen ? 0 : l_.operand * one);
   }
 
-  /// Whether what the operator writes is a tensor that nothing else keeps: whole features, which a column linear does
-  /// not write.
+  /// Returns whether the operator's output is a tensor of its own with whole features. A column linear writes only a
+  /// part of the features.
   static bool makes_own(const Operator& op) {
     return op.kind == OperatorKind::activation || op.kind == OperatorKind::causal_conv || op.kind == OperatorKind::residual ||
            (op.kind == OperatorKind::linear && op.split != TpSplit::column);
   }
 
-  /// The tensor a linear reads: the index of the norm whose output it is, else the layer's input or the encoder's
-  /// output.
+  /// Returns the tensor that a linear reads: the index of the norm whose output it is, else the layer's input or the
+  /// encoder's output.
   [[nodiscard]] int source_of(std::size_t i) const {
     const Operator& op = operators_[i];
     if (op.cross) return kEncoder;
-    if (kind_before(i) == OperatorKind::pool) return static_cast<int>(i) - 1;  // what was pooled is a tensor of its own
+    if (kind_before(i) == OperatorKind::pool) return static_cast<int>(i) - 1;  // pooling outputs a tensor of its own
     if (i > 0 && makes_own(operators_[i - 1]) && operators_[i - 1].out == op.in) return static_cast<int>(i) - 1;
     for (std::size_t n = i; n-- > 0;) {
       if (operators_[n].kind == OperatorKind::norm && operators_[n].in == op.in) return static_cast<int>(n);
@@ -263,14 +265,14 @@ class KeptTensorWalk {
   const LayerKind& kind_;
   const std::vector<Operator>& operators_;
   std::vector<RunAgain> again_;
-  std::vector<int> kept_;  ///< sources of linears that are kept, or will be computed again
+  std::vector<int> kept_;  ///< inputs of linears that are kept or will be recomputed
 };
 
 }  // namespace
 
 std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, RecomputeKind recompute) {
   if (partitions(view.strategy, kind)) return std::llround(partitioned_saved_bytes(view, kind, recompute == RecomputeKind::full));
-  if (!kind.backward) return 0;  // no gradient comes this far
+  if (!kind.backward) return 0;  // no gradient reaches this layer
   const LayerOnRank layer = layer_of(view, kind, recompute);
   if (recompute == RecomputeKind::full && kind.role == LayerRole::block) {
     return std::llround(layer.a * static_cast<double>(kind.hidden) * layer.tokens / (layer.fused ? layer.sequence : 1));
@@ -293,7 +295,7 @@ struct Waiting {
   std::int64_t device = 0, host = 0;
 };
 
-/// `view`: under the range's own strategy.
+/// `view` must be under the range's own strategy.
 Waiting waiting_bytes_of_range(const View& view, const LayerRange& range) {
   const Recompute& recompute = view.strategy.recompute;
   Waiting sum;

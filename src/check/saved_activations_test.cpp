@@ -12,7 +12,7 @@ namespace {
 
 using namespace test;
 
-/// A view of one GPT-like model under a strategy, as far as memory needs one.
+/// Holds a view of one GPT-like model under a strategy, as far as memory needs one.
 struct Problem {
   Model model;
   Cluster cluster = cluster_of(1);
@@ -47,7 +47,7 @@ Strategy tensor_parallel(std::int32_t t, SequenceParallel sp) {
 }
 
 TEST(SavedActivations, OneTokenOfATinyBlockByHand) {
-  // Fused, hidden 64, 4 heads of 16, feed-forward 256, dropout; one sequence of one token, a = 2.
+  // The model is fused: hidden 64, 4 heads of 16, feed-forward 256, dropout; one sequence of one token, a = 2.
   //   attn.norm 2·64 + 4 = 132; qkv reads its output 128; core q, k, v, out 2·4·64 + log-sum-exp 4·4 = 528; out: 0
   //   attn.dropout 64; mlp.norm 132; up 128; GELU 2·256 = 512; down 512; mlp.dropout 64                    sum 2200
   const Problem p(gpt(1), {}, ActivationPolicy::fused_attention, 1, 1);
@@ -57,10 +57,9 @@ TEST(SavedActivations, OneTokenOfATinyBlockByHand) {
   EXPECT_EQ(p.block(RecomputeKind::full), 128);
 }
 
-// Two blocks, 256 tokens over 4 ranks with sequence parallelism: the row linears of a block put out 2·256·(64 + 64)
-// bytes before they are scattered. Eight
-// micro-batches: of two passes, four blocks, all wait where the host is three blocks ahead or more; of one micro-batch
-// two blocks do.
+// There are two blocks and 256 tokens over 4 ranks with sequence parallelism. The row linears of a block output
+// 2·256·(64 + 64) bytes before they are scattered. With eight micro-batches, two passes (four blocks) can wait, or
+// three blocks if the host runs only three ahead. With one micro-batch two blocks wait.
 TEST(Transients, OutputsThatWaitForTheirCollectives) {
   Problem p(gpt(2), tensor_parallel(4, SequenceParallel::megatron), ActivationPolicy::fused_attention, 256, 1);
   p.view.stages = 1;
@@ -74,8 +73,8 @@ TEST(Transients, OutputsThatWaitForTheirCollectives) {
   EXPECT_EQ(buffer_bytes_per_stage(p.view).front(), without + 2 * block);
 }
 
-// The first of four stages has four of eight micro-batches in flight, the third two; GPipe holds all eight. Two blocks
-// on each.
+// The first of four stages has four of eight micro-batches in flight, the third two. GPipe holds all eight. Each
+// stage has two blocks.
 TEST(Transients, OutputsThatWaitUnderAPipeline) {
   Problem p(gpt(2), tensor_parallel(4, SequenceParallel::megatron), ActivationPolicy::fused_attention, 256, 1);
   p.view.stages = p.plan.only_pipeline().schedule.stages = 4;
@@ -96,8 +95,7 @@ TEST(Transients, OutputsThatWaitUnderAPipeline) {
   EXPECT_EQ(of_first(2), 6 * 2 * block);
 }
 
-// A gated MLP under per-operator recomputation: of what the activation reads half is made again, and the activated gate
-// too.
+// A gated MLP is recomputed per operator: half of the activation's input is made again, and so is the activated gate.
 TEST(SavedActivations, EverySecondProductRunsAgain) {
   DecoderShape shape = gpt(1);
   shape.gated = true;
@@ -109,7 +107,7 @@ TEST(SavedActivations, EverySecondProductRunsAgain) {
   EXPECT_EQ(p.block(RecomputeKind::selective), kept - 2 * 256);
 }
 
-// One token, hidden 64: queries and keys are 2·64 bytes each, kept once more.
+// For one token and hidden 64, queries and keys are 2·64 bytes each, kept once more.
 TEST(SavedActivations, RotatedCopies) {
   Problem p(gpt(1), {}, ActivationPolicy::fused_attention, 1, 1);
   const std::int64_t once = p.block(RecomputeKind::none);
@@ -146,8 +144,10 @@ TEST(SavedActivations, UlyssesKeepsAsMuchAsMegatronSequenceParallelism) {
 }
 
 TEST(SavedActivations, GroupedQueriesAndGatedMlpByHand) {
-  // Fused llama-like: hidden 64, 4 heads and 2 key/value heads of 16, gated feed-forward 100, no dropout, one token:
-  //   2 norms 2·132; qkv 128; core 2·(64 + 32 + 32 + 64) + 16 = 400; gate_up 128; activation 2·200; down 2·100           sum 1520
+  // The model is fused and llama-like: hidden 64, 4 heads and 2 key/value heads of 16, gated feed-forward 100, no
+  // dropout, one token:
+  //   2 norms 2·132; qkv 128; core 2·(64 + 32 + 32 + 64) + 16 = 400; gate_up 128; activation 2·200; down 2·100
+  //   sum 1520
   DecoderShape shape = gpt(1);
   shape.kv_heads = 2;
   shape.ffn = 100;
@@ -158,10 +158,10 @@ TEST(SavedActivations, GroupedQueriesAndGatedMlpByHand) {
 }
 
 TEST(SavedActivations, ExpertsByHand) {
-  // Fused, hidden 64, expert feed-forward 256 (GELU), 8 experts, top 2, no dropout, one token, ep 2, imbalance 1.5: 3
-  // copies.
-  //   2 norms 264; qkv 128; core 528; router 4·8 + its input 128; up 3·128 = 384; activation 3·512; down 3·512; combine
-  //   2·128 = 256
+  // The model is fused: hidden 64, expert feed-forward 256 (GELU), 8 experts, top 2, no dropout. For one token, ep 2
+  // and imbalance 1.5 there are 3 copies.
+  //   2 norms 264; qkv 128; core 528; router 4·8 + its input 128; up 3·128 = 384; activation 3·512; down 3·512;
+  //   combine 2·128 = 256
   // With ep 1 a rank holds all experts and gets exactly its 2 copies, whatever the imbalance.
   DecoderShape shape = gpt(1);
   shape.experts = 8;
@@ -179,7 +179,7 @@ TEST(SavedActivations, ExpertsByHand) {
 }
 
 TEST(SavedActivations, HeadKeepsPaddedLogits) {
-  // head: norm 132, logits read 128; fp32 softmax 4 · 1024 (1000 padded to a multiple of 128), one token.
+  // The head keeps: norm 132, logits read 128; fp32 softmax 4 · 1024 (1000 padded to a multiple of 128), one token.
   Problem p(gpt(1), {}, ActivationPolicy::fused_attention, 1, 1);
   p.view.engine.memory.vocabulary_multiple = 128;
   EXPECT_EQ(saved_bytes_of_layer(p.view, p.model.layer(2), RecomputeKind::full), 132 + 128 + 4 * 1024);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared tables, key/value heads that ranks replicate, and gradients of experts alone, by hand.
+// Tests shared tables, replicated key/value heads, and gradients of experts alone, by hand.
 #include <gtest/gtest.h>
 
 #include "check/configuration_rules.h"
@@ -14,7 +14,8 @@ constexpr const char* kT5 = R"({"model_type": "t5", "d_model": 64, "d_ff": 128, 
   "num_decoder_layers": 2, "vocab_size": 1000, "dropout_rate": 0, "feed_forward_proj": "relu", "relative_attention_num_buckets": 8,
   "tie_word_embeddings": TIED})";
 
-/// Layers: embedding, two encoder blocks, two decoder blocks, head; `first`: of each stage.
+/// Makes a plan of embedding, two encoder blocks, two decoder blocks and head; `first` holds the first layer of each
+/// stage.
 Case t5_case(bool tied, const std::vector<std::int32_t>& first) {
   std::string config = kT5;
   config.replace(config.find("TIED"), 4, tied ? "true" : "false");
@@ -37,8 +38,9 @@ Case t5_case(bool tied, const std::vector<std::int32_t>& first) {
   return c;
 }
 
-// a = 4·64·64 = 16384, m = 2·64·128 = 16384, table 64000. Encoder block a + m + 2·64, the first 8·4 buckets more, the
-// last its final norm; decoder block 2a + m + 3·64, the first 32 more; head norm 64. 18 bytes an element.
+// a = 4·64·64 = 16384, m = 2·64·128 = 16384, table 64000. An encoder block has a + m + 2·64. The first has another
+// 8·4 buckets, the last its final norm. A decoder block has 2a + m + 3·64, the first another 32. The head has a norm
+// of 64. An element takes 18 bytes.
 constexpr std::int64_t kTable = 64000, kFirstEncoder = 32768 + 128 + 32, kLastEncoder = 32768 + 128 + 64;
 constexpr std::int64_t kFirstDecoder = 49152 + 192 + 32, kLastDecoder = 49152 + 192, kHead = 64;
 
@@ -58,16 +60,16 @@ TEST(SharedTable, DecoderAndHeadOnOneStageHoldOneCopy) {
   EXPECT_EQ(static_bytes_per_stage(view)[1], 18 * (kTable + kFirstDecoder + kLastDecoder + kHead));
 }
 
-// T5 v1.1: the head has a table of its own, the decoder still looks up in the encoder's.
+// In T5 v1.1 the head has a table of its own, and the decoder still looks up tokens in the encoder's.
 TEST(SharedTable, AnUntiedHeadLeavesTheDecodersCopy) {
   const Case c = t5_case(false, {0, 2, 4});
   const View view = make_view(c.plan, c.model, c.cluster);
   EXPECT_EQ(table_copies(view), (std::vector<std::int32_t>{1}));
   EXPECT_EQ(static_bytes_per_stage(view)[1], 18 * (kTable + kLastEncoder + kFirstDecoder));
-  EXPECT_EQ(static_bytes_per_stage(view)[2], 18 * (kTable + kLastDecoder + kHead));  // its own table
+  EXPECT_EQ(static_bytes_per_stage(view)[2], 18 * (kTable + kLastDecoder + kHead));  // the head's own table
 }
 
-// Frozen, a copy takes two bytes an element, and an exchange of its gradients is one too many.
+// A frozen copy takes two bytes an element. An exchange of its gradients is then an error.
 TEST(SharedTable, FrozenCopiesExchangeNothing) {
   Case c = t5_case(true, {0, 2, 4});
   const Program exchanging = c.program;
@@ -94,13 +96,13 @@ TEST(SharedTable, HasOneLayout) {
   EXPECT_TRUE(finding(plain).ok);
   EXPECT_FALSE(finding(sharded).ok);
   Strategy other_order = plain;
-  other_order.recompute = {RecomputeKind::selective, 0};  // does not say who holds what
+  other_order.recompute = {RecomputeKind::selective, 0};  // does not affect who holds what
   EXPECT_TRUE(finding(other_order).ok);
 }
 
-// 4 query and 2 key/value heads of 16 features over tp 4: a rank computes 16 rows of queries, and 16 + 16 of one whole
-// key/value head (not half of one): 48·(64 + 1) elements. Beside: norms 256, out 64·64/4 + 64, up 64·64 + 64, down
-// 64·64 + 64, table 250·64, positions 128·64, head norm 128.
+// There are 4 query and 2 key/value heads of 16 features over tp 4. A rank computes 16 rows of queries, and 16 + 16
+// of one whole key/value head (not half of one): 48·(64 + 1) elements. The rest: norms 256, out 64·64/4 + 64, up
+// 64·64 + 64, down 64·64 + 64, table 250·64, positions 128·64, head norm 128.
 TEST(KeyValueReplication, ARankHoldsWholeHeads) {
   DecoderShape shape = gpt(1);
   shape.kv_heads = 2;
@@ -111,7 +113,7 @@ TEST(KeyValueReplication, ARankHoldsWholeHeads) {
   EXPECT_EQ(static_bytes_per_stage(make_view(c.plan, c.model, c.cluster)).front(), 18 * (block + 250 * 64 + 128 * 64 + 128));
 }
 
-// One head a rank, whether there are 2 key/value heads or 4 on four ranks.
+// A rank keeps one head, whether there are 2 or 4 key/value heads on four ranks.
 TEST(KeyValueReplication, ARankKeepsOneHeadOfKeysAndValues) {
   Strategy s;
   s.tp = 4;
@@ -125,7 +127,7 @@ TEST(KeyValueReplication, ARankKeepsOneHeadOfKeysAndValues) {
   EXPECT_EQ(saved[0], saved[1]);
 }
 
-// tp 2 over two devices: dense weights are not replicated; 8 experts over ep 1 are, twice.
+// tp 2 over two devices does not replicate dense weights; with ep 1 it holds the 8 experts in two replicas.
 TEST(OverlapOfExperts, NeedsReplicasOfExpertsOnly) {
   DecoderShape shape = gpt(1);
   Strategy s;

@@ -32,7 +32,7 @@ std::int64_t most_activations(const Program& program, const RankClass& rank, con
   return most;
 }
 
-/// Of passes between their forward and the end of their backward, at most.
+/// Returns the largest total of bytes that passes hold between their forward and the end of their backward.
 std::int64_t most_waiting(const Program& program, const RankClass& rank, const std::vector<std::int64_t>& bytes) {
   std::int64_t held = 0, most = 0;
   for (std::int32_t n = rank.begin; n < rank.end; ++n) {
@@ -80,7 +80,7 @@ std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& pro
     };
     result[stage].least = std::max(result[stage].least, total(least));
     result[stage].most = std::max(result[stage].most, total(most));
-    // What is held throughout is held at the peak too.
+    // The peak includes everything that is held throughout.
     ESPALIER_CHECK(fixed[stage] <= result[stage].least && result[stage].least <= result[stage].most);
   }
   return result;

@@ -13,7 +13,7 @@
 namespace espalier::check {
 namespace {
 
-/// Elements of a tensor of `elements` over the vocabulary, after padding and the split.
+/// Returns the rank's elements of a tensor of `elements` over the vocabulary, after padding and the split.
 std::int64_t vocabulary_share(std::int64_t elements, const View& view) {
   const std::int64_t vocabulary = view.model->vocabulary;
   const std::int64_t unit = view.engine.memory.vocabulary_multiple;
@@ -21,23 +21,24 @@ std::int64_t vocabulary_share(std::int64_t elements, const View& view) {
   return elements / vocabulary * rows;
 }
 
-/// Output features of `op` on a rank where it computes keys and values for `attention` (null: for none) of fewer heads
-/// than ranks: each rank holds one whole head of them, not a part of one. 0: nothing is replicated.
+/// Returns the output features of `op` on a rank if it computes keys and values for `attention` with fewer heads than
+/// ranks. Each rank then holds one whole head, not a part of one. 0: nothing is replicated. `attention` is null if
+/// there is none.
 std::int64_t replicated_width(const View& view, const Operator& op, const Operator* attention) {
   if (attention == nullptr || op.kind != OperatorKind::linear || op.split != TpSplit::column) return 0;
   const std::int64_t ranks = view.strategy.weight_tp(), heads = attention->kv_heads;
   if (heads >= ranks || heads < 1) return 0;
   const std::int64_t head = std::int64_t{attention->qk_dim} + attention->v_dim, queries = op.out - heads * head;
   const std::int64_t asked = std::int64_t{attention->heads} * attention->qk_dim;
-  // keys that are values too
+  // These keys are also the values.
   if (op.out == asked + heads * attention->qk_dim) return asked / ranks + attention->qk_dim;
-  // keys and values of another shape
+  // These keys and values have another shape.
   if (queries != 0 && queries != asked) return 0;
   return queries / ranks + head;
 }
 
-/// The attention that `ops[i]` computes queries, keys or values for: the next operator, norms of heads and rotations
-/// aside.
+/// Returns the attention for which `ops[i]` computes queries, keys or values: the next operator, skipping norms of
+/// heads and rotations.
 const Operator* attention_after(const std::vector<Operator>& ops, std::size_t i) {
   for (std::size_t n = i + 1; n < ops.size(); ++n) {
     if (ops[n].kind == OperatorKind::attention) return &ops[n];
@@ -57,8 +58,8 @@ std::int64_t weights_of(const View& view, const std::vector<Operator>& ops, std:
   return op.parameters_unsplit + ceil_div(op.parameters - op.parameters_unsplit, s.weight_tp());
 }
 
-/// Both matrices of an adapter on a rank: each is divided over tp at the side where its linear is, or both are
-/// (Megatron's).
+/// Returns the elements of both matrices of an adapter on a rank. Each is divided over tp at the side where its
+/// linear is, or both are (Megatron's).
 std::int64_t adapter_weights(const View& view, const Operator& op) {
   const std::int64_t down = std::int64_t{op.adapters} * op.adapter_rank * op.in, up = op.adapter_rank * op.adapter_out;
   const std::int64_t parts = op.split == TpSplit::none ? 1 : view.strategy.weight_tp();
@@ -81,7 +82,7 @@ void add_operator(const View& view, const LayerKind& kind, std::size_t i, StageE
   if (op.adapters > 0) sum.dense += adapter_weights(view, op);
 }
 
-/// A look-up in the embedding's own table: it has no parameters of its own.
+/// Returns whether a look-up uses the embedding's own table, so that it has no parameters of its own.
 bool looks_up_shared_table(const Operator& op) {
   return op.kind == OperatorKind::embedding && op.split == TpSplit::vocab && op.parameters == 0;
 }
@@ -98,7 +99,8 @@ StageElements elements_of_layer(const View& view, const LayerKind& kind) {
   return sum;
 }
 
-/// NF4 (Dettmers et al. 2023): of 16,384 elements 4 bits each, 256 constants of a byte and one of four bytes.
+/// Returns the bytes of a frozen element. In NF4 (Dettmers et al. 2023), 16,384 elements take 4 bits each, 256
+/// constants of a byte and one of four bytes.
 double frozen_element_bytes(const View& view, const LayerKind& kind, const Operator& op) {
   const StatePolicy bytes = bytes_of(view);
   const bool product = op.kind == OperatorKind::linear || op.kind == OperatorKind::expert_linear;
@@ -124,8 +126,7 @@ StatePolicy bytes_of(const View& view) {
 
 namespace {
 
-/// Elements of a stage by the strategy that holds them; how layers are recomputed makes no difference to what they
-/// hold.
+/// Holds the elements of a stage by the strategy that holds them. Recomputation does not affect them.
 struct HeldByStrategy {
   Strategy strategy;
   StageElements elements;
@@ -163,8 +164,8 @@ struct Kept {
   std::int64_t device = 0, host = 0;
 };
 
-/// Of a gradient that is freed once it is reduced one chunk of the stage is whole at a time, where the passes of a
-/// chunk follow each other; 1: all are.
+/// Returns how many chunks of a stage keep their gradients apart. If the passes of a chunk follow each other, a
+/// gradient that is freed after its reduction is whole for one chunk at a time. 1: all chunks are whole.
 std::int64_t chunks_apart(const View& view) {
   const Schedule& schedule = view.pipeline->schedule;
   ESPALIER_CHECK(schedule.virtual_stages >= 1 && view.microbatches >= 1);
@@ -172,7 +173,8 @@ std::int64_t chunks_apart(const View& view) {
   return schedule.virtual_stages;
 }
 
-/// `part`: of what ZeRO shards, relative to an equal one. `chunks`: chunks_apart.
+/// Returns the bytes that a rank keeps. `part`: its part of what ZeRO shards, relative to an equal one. `chunks`:
+/// chunks_apart.
 Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements& e, double part, std::int64_t chunks) {
   const auto held = [&](bool sharded) {
     return sharded ? ceil_div(e.dense, s.shard) + ceil_div(e.expert, expert_shard(s)) : e.dense + e.expert;

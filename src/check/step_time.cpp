@@ -15,7 +15,7 @@
 namespace espalier::check {
 namespace {
 
-/// Pieces of each chunk, as the program cuts its gradients or parameters.
+/// Returns the number of buckets of each chunk, as the program cuts its gradients or parameters.
 std::vector<std::int32_t> buckets_of(const View& view, const Program& program) {
   std::vector<std::int32_t> buckets(view.chunks.size(), 1);
   for (const Instruction& i : program.instructions) {
@@ -25,7 +25,7 @@ std::vector<std::int32_t> buckets_of(const View& view, const Program& program) {
   return buckets;
 }
 
-/// Whole nanoseconds of one instruction.
+/// Rounds the duration of one instruction to whole nanoseconds.
 class Rounding {
  public:
   explicit Rounding(End end) : end_(end) {}
@@ -58,12 +58,12 @@ std::int64_t duration_of(const Program& program, const Instruction& i, std::int3
   }
 }
 
-/// `most`: collectives of the data group stop compute.
+/// Returns the stream of an instruction. `most`: collectives of the data group stop compute.
 Stream stream_of(const Instruction& i, End end) {
   return end == End::most && i.stream == Stream::data ? Stream::compute : i.stream;
 }
 
-/// Where instructions of a collective between pipelines meet: its place among the meetings; −1: it is none.
+/// Returns the index of the instruction's meeting between pipelines; −1 if it belongs to none.
 std::int32_t meeting_of(const Program& program, const Instruction& i) {
   if (i.kind != InstructionKind::grad_reduce || !program.collectives[i.collective()].pipelines.valid()) return -1;
   std::int32_t first = 0;
@@ -71,9 +71,9 @@ std::int32_t meeting_of(const Program& program, const Instruction& i) {
   return i.id - first;
 }
 
-/// Nodes: the instructions, and behind them the meetings between pipelines. Whoever meets is a node without duration
-/// after its meeting, which comes after all that the instruction itself waits for.
-/// `duration(rank, instruction)`; `meetings`: of each.
+/// Computes the longest path. Nodes are the instructions, followed by the meetings between pipelines. An instruction
+/// that meets is a node without duration after its meeting. The meeting comes after everything that the instruction
+/// itself waits for. `duration(rank, instruction)` and `meetings` hold the durations.
 template <class Duration>
 std::int64_t longest_path_ns(const Program& program, const Duration& duration, const std::vector<std::int64_t>& meetings,
                              End end) {

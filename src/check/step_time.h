@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between what two times a step must lie, without simulation: the longest path through the plan's own program, once
-// with the least that every instruction can last and once, one after the other, with the most.
+// Bounds the step from both sides without simulation, by the longest path through the plan's own program. One path
+// uses the least duration of every instruction, the other the most, one after the other.
 //
-//     least   compute and every kind of communication run beside each other without slowing each other down;
-//             communication inside a layer
-//             is exposed only by what exceeds the compute beside it (layer_time.h)
-//     most    data-parallel collectives stop the compute of their rank, nothing is hidden, every host waits
-// An instruction lasts as long as the layers of its chunk (and what recomputation adds), or its message or collective;
-// ZeRO ≥ 2 gathers and scatters inside the passes. Of several pipelines the program is one: a meeting of gradients
-// (meeting_time.h) begins when all that meet in it have come so far, and all go on when it ends; the update is
-// memory-bound over the states of a rank. Times are rounded down (least) or up (most) once an instruction, with two
-// nanoseconds a layer for the planner's own rounding.
+//     least   compute and all communication overlap without slowing each other down. Communication inside a layer is
+//             exposed only as far as it exceeds the compute that hides it (layer_time.h).
+//     most    data-parallel collectives stop the compute of their rank, nothing is hidden, every host waits.
+//
+// An instruction lasts as long as the layers of its chunk (plus recomputation), or its message or collective. ZeRO ≥
+// 2 gathers and scatters inside the passes. The update is memory-bound over the states of a rank.
+//
+// Several pipelines have one program. A meeting of gradients (meeting_time.h) begins when all its members have
+// reached it, and all continue when it ends.
+//
+// Times are rounded down (least) or up (most) once per instruction, with two nanoseconds a layer for the planner's
+// own rounding.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +30,8 @@ struct StepTimeRange {
 
 /// Requires a program of sound shape and waits that can run to its end.
 StepTimeRange step_time(const View& view, const Program& program);
-/// The same of a plan of several pipelines, each of sound program and `views` of them by themselves.
+/// Returns the bounds of a plan with several pipelines. The program of each must be sound, and `views` holds one view
+/// per pipeline.
 StepTimeRange step_time_of_several(const Plan& plan, const std::vector<View>& views, const Program& program);
 
 }  // namespace espalier::check

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels, collectives, peaks and the longest path by hand.
+// Tests kernels, collectives, peaks and the longest path by hand.
 #include <gtest/gtest.h>
 
 #include "check/graph.h"
@@ -13,8 +13,8 @@ namespace {
 
 using namespace test;
 
-// 100 TFLOP/s · 0.88 sustained · 0.75: 6.6·10¹³. 1024³: c = 2³¹/6.6·10¹³ = 32.54 µs (times what the engine is slower),
-// b = 6 MiB/(10¹² · 0.75) = 8.39 µs, f₀ = 2 µs.
+// 100 TFLOP/s · 0.88 sustained · 0.75 gives 6.6·10¹³. 1024³: c = 2³¹/6.6·10¹³ = 32.54 µs (times the engine's
+// slowdown), b = 6 MiB/(10¹² · 0.75) = 8.39 µs, f₀ = 2 µs.
 TEST(Kernels, AProductByHand) {
   const Case c = make_case(model_of(gpt(1)), {}, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
   const View view = make_view(c.plan, c.model, c.cluster);
@@ -24,8 +24,8 @@ TEST(Kernels, AProductByHand) {
   EXPECT_NEAR(k.move(8e5), 2e-6 + 1e-6, 1e-12);  // 0.8 · 10¹² bytes/s
 }
 
-// A bare launch of 6 µs; modules of eager PyTorch take nine of them each, this framework twice as long. The messages of
-// two stages make 100 bare ones each.
+// A bare launch takes 6 µs. Modules of eager PyTorch take nine of them each, this framework twice as long. Each
+// message between the two stages makes 100 bare launches.
 TEST(Kernels, CallsAroundMessagesAreBareLaunches) {
   Case c = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 1));
   c.cluster.groups.front().device.efficiency.kernel_launch = microseconds(6);
@@ -36,12 +36,12 @@ TEST(Kernels, CallsAroundMessagesAreBareLaunches) {
   EXPECT_NEAR(Kernels(view).call, 6e-6, 1e-12);
   const StepTimeRange quiet = step_time(view, c.program);
   view.engine.communication.message_host_calls = 100;
-  const StepTimeRange talks = step_time(view, c.program);  // one message there and one back
+  const StepTimeRange talks = step_time(view, c.program);  // one message in each direction
   EXPECT_NEAR(static_cast<double>(talks.least_ns - quiet.least_ns), 2 * 600e3, 1e3);
 }
 
-// Four devices on one link of 100 GB/s · 0.8 without latency. 1 GB: three quarters travel, 9.375 ms; a reduction twice
-// that.
+// Four devices share one link of 100 GB/s · 0.8 without latency. Three quarters of 1 GB travel, in 9.375 ms; a
+// reduction takes twice that.
 TEST(Fabric, CollectivesByHand) {
   Strategy s;
   s.tp = 4;
@@ -57,7 +57,7 @@ TEST(Fabric, CollectivesByHand) {
   }
 }
 
-// 1 → 2 → 4 and 1 → 3 → 4 of lengths 5, 7, 2, 1: the longest path is 5 + 7 + 1.
+// Paths 1 → 2 → 4 and 1 → 3 → 4 have nodes of 5, 7, 2, 1: the longest path is 5 + 7 + 1.
 TEST(Graph, LongestPath) {
   Graph graph(4);
   graph.add(0, 1);
@@ -67,8 +67,9 @@ TEST(Graph, LongestPath) {
   EXPECT_EQ(graph.ends({5, 7, 2, 1}), (std::vector<std::int64_t>{5, 12, 7, 13}));
 }
 
-// One device, embedding, block and head: states of E elements, two workspaces of 32 MiB (a device with fp8), all that
-// the three layers keep, and while the loss is computed 128 tokens · 1000 logits · 2 bytes; 6 % reserve.
+// One device has embedding, block and head. It holds the states of E elements, two workspaces of 32 MiB (a device
+// with fp8), and everything that the three layers keep. The loss adds 128 tokens · 1000 logits · 2 bytes. The reserve
+// is 6 %.
 TEST(PeakMemory, OneMicroBatchByHand) {
   const Case c = make_case(model_of(gpt(1)), {}, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
   const View view = make_view(c.plan, c.model, c.cluster);
@@ -79,7 +80,8 @@ TEST(PeakMemory, OneMicroBatchByHand) {
   EXPECT_EQ(peak.front().least, peak.front().most);
 }
 
-// In the steady state every micro-batch more costs the same: from 8 to 16 twice as much as from 4 to 8, on either side.
+// In the steady state every further micro-batch costs the same: from 8 to 16 twice as much as from 4 to 8, for both
+// bounds.
 TEST(StepTime, GrowsWithTheMicroBatches) {
   std::vector<StepTimeRange> times;
   for (const std::int32_t m : {4, 8, 16}) {

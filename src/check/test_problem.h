@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the tests of this module: small models, a plain cluster, plans of them, and claims that are derived and then
-// bent.
+// Provides small models, a plain cluster, plans on it, and derived claims to falsify, for the tests of this module.
 #pragma once
 
 #include <string>
@@ -17,8 +16,8 @@
 
 namespace espalier::check::test {
 
-/// A GPT-like decoder: hidden 64, 4 heads, feed-forward 256, vocabulary 1000, `layers` blocks; LayerNorm, biases, GELU,
-/// dropout.
+/// Returns a GPT-like decoder: hidden 64, 4 heads, feed-forward 256, vocabulary 1000, `layers` blocks; LayerNorm,
+/// biases, GELU, dropout.
 inline DecoderShape gpt(std::int64_t layers) {
   DecoderShape shape;
   shape.layers = layers;
@@ -33,7 +32,7 @@ inline DecoderShape gpt(std::int64_t layers) {
 
 inline Model model_of(const DecoderShape& shape) { return make_decoder(shape, "test").value(); }
 
-/// `nodes` nodes of 4 devices with 1 GiB and 100 TFLOP/s.
+/// Returns a cluster of `nodes` nodes with 4 devices of 1 GiB and 100 TFLOP/s.
 inline Cluster cluster_of(std::int64_t nodes) {
   Cluster cluster;
   cluster.name = "test";
@@ -68,7 +67,7 @@ struct Case {
   void lower_again() { program = lower(plan, model, true); }
 };
 
-/// Claims as a truthful planner would make them: everything as derived, the time in the middle of its bounds.
+/// Returns the claims of a truthful planner: everything as derived, the time in the middle of its bounds.
 inline Claims truthful_claims(const View& view, const Program& program) {
   Claims claims;
   const StepTimeRange time = step_time(view, program);
@@ -98,7 +97,7 @@ inline Case make_case(const Model& model, const Strategy& strategy, Schedule sch
   return c;
 }
 
-/// A plan of ranges: `chunks` in pipeline order. Schedule::micro_batch is that of the first range.
+/// Makes a plan of ranges: `chunks` in pipeline order. Schedule::micro_batch is that of the first range.
 inline Case make_layered_case(const Model& model, const std::vector<std::vector<LayerRange>>& chunks, const Schedule& schedule) {
   Case c = make_case(model, chunks.front().front().strategy, schedule);
   for (std::size_t i = 0; i < chunks.size(); ++i) {

@@ -18,7 +18,7 @@ struct Both {
   double forward = 0, backward = 0;
 };
 
-/// Sizes of one layer kind on a rank.
+/// Holds the sizes of one layer kind on a rank.
 struct Sizes {
   double a = 2, tokens = 0, encoder_keys = 0, keys = 0;
   double split = 1, sequence = 1;  ///< divisors of the two regions
@@ -47,7 +47,7 @@ Sizes sizes_of(const View& view, const LayerKind& kind) {
   return x;
 }
 
-/// Of a query, in all heads.
+/// Returns the scores of one query, over all heads.
 double scores_of_query(const Sizes& x, const Operator& op) {
   double reach = op.cross ? x.encoder_keys : x.keys;
   if (op.chunk > 0) reach = std::min(reach, static_cast<double>(op.chunk));
@@ -61,7 +61,8 @@ Both attention_set(const Sizes& x, const Operator& op) {
   return {x.a * x.tokens * (queries + scores) / x.split, x.a * x.tokens * (queries + out + 2 * scores) / x.split};
 }
 
-/// In and out, and the states between chunks in fp32: with their gradients on the way back.
+/// Returns the working set of a scan: input and output, and the states between chunks in fp32. Backward adds their
+/// gradients.
 Both scan_set(const Sizes& x, const Operator& op) {
   const double chunks = x.tokens / static_cast<double>(op.chunk);
   const double states = 4.0 * chunks * op.heads * op.qk_dim * op.v_dim, out = x.a * x.tokens * static_cast<double>(op.out);
@@ -105,7 +106,7 @@ Both working_set(const Sizes& x, const Operator& op, const LossPolicy& loss) {
   }
 }
 
-/// Whole outputs of row linears under sequence parallelism.
+/// Returns the bytes of the row linears' whole outputs under sequence parallelism.
 double unscattered_outputs(const View& view, const LayerKind& kind) {
   const Sizes x = sizes_of(view, kind);
   double bytes = 0;
@@ -115,7 +116,7 @@ double unscattered_outputs(const View& view, const LayerKind& kind) {
   return bytes;
 }
 
-/// A weight that is kept in fewer bits than compute takes, as it computes.
+/// Returns the dequantised bytes of a weight that is kept in fewer bits than compute takes.
 double written_out(const View& view, const LayerKind& kind, const Operator& op) {
   const double a = view.plan->training.precision == Precision::fp32 || view.plan->training.precision == Precision::tf32 ? 4 : 2;
   const bool product = op.kind == OperatorKind::linear || op.kind == OperatorKind::expert_linear;
@@ -125,7 +126,8 @@ double written_out(const View& view, const LayerKind& kind, const Operator& op) 
   return std::ceil(a * static_cast<double>(op.parameters) / parts);
 }
 
-/// `most`: where operators are partitioned, an upper estimate; else nothing.
+/// Returns the largest working set. For partitioned operators this is an upper estimate with `most_of_tiles`, else
+/// zero.
 Both largest_set(const View& view, const LayerKind& kind, bool most_of_tiles) {
   if (partitions(view.strategy, kind)) {
     const double tiles = most_of_tiles ? partitioned_working_set(view, kind) : 0;
@@ -143,7 +145,8 @@ Both largest_set(const View& view, const LayerKind& kind, bool most_of_tiles) {
   return most;
 }
 
-/// Adds the layers of a range behind `held` bytes of the layers before it. `view`: under the range's strategy.
+/// Adds the layers of a range on top of the `held` bytes of earlier layers. `view` must be under the range's
+/// strategy.
 void add_range(const View& view, const LayerRange& range, bool most, double& held, Both& peak) {
   const Recompute& recompute = view.strategy.recompute;
   std::int32_t blocks = 0;
@@ -162,8 +165,8 @@ void add_range(const View& view, const LayerRange& range, bool most, double& hel
   }
 }
 
-/// Bytes of the largest layer whose states are sharded from ZeRO stage `zero` on: gathered (parameters), or its whole
-/// gradient (gradients).
+/// Returns the bytes of the largest layer whose states are sharded from ZeRO stage `zero` on: the gathered
+/// parameters, or the whole gradient.
 std::int64_t largest_layer(const View& view, ZeroStage zero) {
   const StatePolicy bytes = bytes_of(view);
   std::int64_t most = 0;
@@ -188,7 +191,7 @@ std::int64_t workspace_bytes(const View& view) {
   return w.cublas * torch + w.transformer_engine * (hopper ? 32 : 4) * kMebibyte;
 }
 
-/// Scores before the softmax, a·H·queries·keys / tp, of the engines that never free them.
+/// Returns the bytes of scores before the softmax, a·H·queries·keys / tp, for engines that never free them.
 std::int64_t score_buffer_of(const View& view, const LayerKind& kind) {
   const EngineMemory& memory = view.engine.memory;
   if (!memory.keeps_score_buffer || memory.activations != ActivationPolicy::megatron_2022_unfused) return 0;
@@ -200,8 +203,8 @@ std::int64_t score_buffer_of(const View& view, const LayerKind& kind) {
   return static_cast<std::int64_t>(std::ceil(most));
 }
 
-/// What row linears of a stage put out before it is scattered, of the passes and blocks that the host may have started
-/// ahead of the device.
+/// Returns the bytes that row linears of a stage output before they are scattered, for the passes and blocks that the
+/// host may have started ahead of the device.
 std::int64_t outputs_ahead(const View& view, std::size_t stage) {
   const std::int64_t most = view.engine.memory.queued_blocks;
   if (most == 0) return 0;

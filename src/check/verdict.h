@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Verdict gathers the conditions of one named check and becomes one Finding: ok with a summary, or the first broken
-// condition (and how many more were broken). Texts are built only when they are needed.
+// Defines Verdict, which collects the conditions of one named check and becomes one Finding. The Finding is ok with a
+// summary, or holds the first broken condition and the number of further ones. Texts are built only when needed.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace espalier::check {
 
-/// All arguments after each other as text.
+/// Returns all arguments, concatenated as text.
 template <class... Parts>
 std::string say(const Parts&... parts) {
   std::ostringstream out;
@@ -24,7 +24,7 @@ class Verdict {
  public:
   explicit Verdict(std::string name) : name_(std::move(name)) {}
 
-  /// Returns `condition`; otherwise keeps the text that `describe()` gives.
+  /// Returns `condition`. If it is false, keeps the text that `describe()` returns.
   template <class Describe>
   bool require(bool condition, const Describe& describe) {
     if (condition) return true;

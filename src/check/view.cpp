@@ -113,7 +113,7 @@ View view_on(const View& plan, std::size_t stage) {
 
 namespace {
 
-/// A stage is as fast as the slowest of its devices.
+/// Returns the speed of a stage, which is that of its slowest device.
 double slowest_speed(const NodeGroup& group, const Stage& stage) {
   std::int64_t devices = 0, unlike = 0;
   double slowest = std::numeric_limits<double>::infinity();
@@ -163,7 +163,7 @@ View make_view(const Plan& plan, const Model& model, const Cluster& cluster, Pla
       view.stage_of[c] = i;
     }
   }
-  // as check_structure found it: all layers, in the order of the pipeline
+  // check_structure has checked this: all layers, in the order of the pipeline.
   for (std::size_t c = 0; c < view.chunks.size(); ++c) {
     ESPALIER_CHECK(!view.chunks[c].ranges.empty());
     ESPALIER_CHECK(view.chunks[c].first() == (c == 0 ? 0 : view.chunks[c - 1].last() + 1));
@@ -172,7 +172,8 @@ View make_view(const Plan& plan, const Model& model, const Cluster& cluster, Pla
 }
 
 View view_of(const View& plan, const Strategy& strategy) {
-  ESPALIER_CHECK(strategy.dp >= 1 && plan.samples % strategy.dp == 0);  // a micro-batch falls evenly to the replicas
+  // Micro-batches split evenly over the replicas.
+  ESPALIER_CHECK(strategy.dp >= 1 && plan.samples % strategy.dp == 0);
   View view = plan;
   view.strategy = strategy;
   view.micro_batch = static_cast<std::int32_t>(plan.replica_samples > 0 ? plan.replica_samples : plan.samples / strategy.dp);

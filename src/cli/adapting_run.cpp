@@ -151,8 +151,7 @@ void AdaptingRun::ask(const std::string& word) {
   if (Status error = write_file(file("request"), word + "\n")) note(context_, error->message());
 }
 
-// ---- ranks
-// -------------------------------------------------------------------------------------------------------------------
+// ---- ranks --------------------------------------------------------------------------------------------------------
 
 Status AdaptingRun::run_ranks() {
   const std::string path = (scratch_.path() / cat("plan-", generation_, ".json")).string();
@@ -249,8 +248,7 @@ Status AdaptingRun::adopt_published() {
   return Error{ErrorKind::bad_input, path, cat(running_.places.size(), " places"), "one of every device of the plan", ""};
 }
 
-// ---- what rank 0 says
-// --------------------------------------------------------------------------------------------------------
+// ---- what rank 0 says ---------------------------------------------------------------------------------------------
 
 void AdaptingRun::heard(const std::string& line) {
   if (line.rfind("note ", 0) == 0) return note(context_, line.substr(5));
@@ -298,8 +296,7 @@ void AdaptingRun::seen(const std::string& line) {
   look_ = Look();
 }
 
-// ---- what is made of it
-// ------------------------------------------------------------------------------------------------------
+// ---- what is made of it -------------------------------------------------------------------------------------------
 
 /// Ways that give less than they gave to the first look. What they are called: a node where it has one device.
 std::vector<LinkSeen> AdaptingRun::narrowed() const {
@@ -390,8 +387,7 @@ std::string AdaptingRun::propose(const Change& change, const WhatIf& ladder) {
   return "";
 }
 
-// ---- the end
-// -----------------------------------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------------------------
 
 void AdaptingRun::report() const {
   const double total = seconds_between(began_, Clock::now());

@@ -24,8 +24,7 @@ struct GalvatronProfileFlags {
   JobFlags job;
 };
 
-// ---- reading
-// ---------------------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------------------------
 
 Result<ImportRequest> request_of(const GalvatronProfileFlags& flags) {
   ImportRequest request;
@@ -43,8 +42,7 @@ Result<ImportRequest> request_of(const GalvatronProfileFlags& flags) {
   return request;
 }
 
-// ---- answering
-// -------------------------------------------------------------------------------------------------------------
+// ---- answering ----------------------------------------------------------------------------------------------------
 
 struct ProfiledAnswer {
   galvatron::ProfiledPlan plan;

@@ -42,7 +42,7 @@ DeviceCalibration read_one(base::Reader& r) {
       c.values.emplace_back(field.member, values.optional_real(field.name, field.low, field.high, field.prior));
   if (values.has("kernel_floor_us")) c.kernel_floor_us = values.optional_real("kernel_floor_us", 0.0, 100.0, 0.0);
   values.finish();
-  r.ignore({"error", "residuals"});  // for people, and written anew by every fit
+  r.ignore({"error", "residuals"});  // written for people, and anew by every fit
   r.finish();
   return c;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is fitted of a device, as a table: name, physical range, prior. One place for the readers, the fit and the docs.
+// Defines the fitted coefficients of a device as a table: name, physical range, prior. The readers, the fit and the
+// docs share it.
 #pragma once
 
 #include <optional>
@@ -14,8 +15,8 @@
 
 namespace espalier::cluster {
 
-/// One coefficient of DeviceEfficiency. All are positive and fitted as logarithms: log(x/prior) ~ N(0, sigma), inside
-/// [low, high].
+/// Describes one coefficient of DeviceEfficiency. All are positive and fitted as logarithms: log(x/prior) ~ N(0,
+/// sigma), inside [low, high].
 struct EfficiencyField {
   std::string_view name;
   double DeviceEfficiency::*member;
@@ -24,10 +25,10 @@ struct EfficiencyField {
 };
 std::span<const EfficiencyField> efficiency_fields();
 
-/// Coefficients of one device of the catalogue.
+/// Holds the coefficients of one device of the catalogue.
 struct DeviceCalibration {
   std::string device;
-  std::vector<std::pair<double DeviceEfficiency::*, double>> values;  ///< those that the file states
+  std::vector<std::pair<double DeviceEfficiency::*, double>> values;  ///< values stated in the file
   std::optional<double> kernel_floor_us;
   std::string range;  ///< shapes of the fit
   std::string basis;  ///< one sentence: which tables, how well
@@ -38,8 +39,8 @@ Result<std::vector<DeviceCalibration>> read_device_calibration(std::string_view 
 
 /// Writes the stated coefficients over the catalogue's priors and adds the basis to the sources.
 void apply(const DeviceCalibration& calibration, DeviceKind& device);
-/// The same for what was fitted to training runs (data/calibration/training.yaml): the device stays calibrated, or not,
-/// by its operators.
+/// Applies values fitted to training runs (data/calibration/training.yaml) in the same way. Only operators decide
+/// whether the device counts as calibrated.
 void apply_training(const DeviceCalibration& calibration, DeviceKind& device);
 
 }  // namespace espalier::cluster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue: read from the embedded text, checked as strictly as a user's file, sorted by name.
+// Reads the catalogue from the embedded text. It is checked as strictly as a user's file, and sorted by name.
 #include "cluster/catalogue.h"
 
 #include <algorithm>
@@ -117,7 +117,7 @@ void read_host(base::Reader reader, Host& host) {
   const auto missing = [&](const char* key, bool absent, const char* expected) {
     if (absent && (memory || host.kernel_launch.count() <= 0)) reader.fail(key, "nothing", expected);
   };
-  // A slower one is a slip of the unit, and its times leave what nanoseconds can count.
+  // A slower rate is a wrong unit, and its times exceed what nanoseconds can count.
   constexpr double kLeast = 1e6;
   const auto slow = [&](const char* key, BytesPerSecond rate) {
     if (rate.count() > 0 && rate.count() < kLeast)
@@ -191,7 +191,7 @@ const FabricCalibrations& fabric_calibrations() {
 }
 
 const Catalogue& catalogue() {
-  // Read-only after construction: a constant that happens to be written as text.
+  // This is read-only after construction: a constant that is written as text.
   static const Catalogue embedded = [] {
     constexpr const char *kDevices = "data/devices.yaml", *kCalibrations = "data/calibration/devices.yaml",
                          *kTraining = "data/calibration/training.yaml";
@@ -212,7 +212,7 @@ const Catalogue& catalogue() {
 }
 
 const DeviceEfficiency& prior_efficiency(std::string_view device) {
-  // Read-only after construction: a constant that happens to be written as text.
+  // This is read-only after construction: a constant that is written as text.
   static const Catalogue priors = base::shipped(read_catalogue(embedded::devices_yaml, "data/devices.yaml"), "data/devices.yaml");
   const auto found =
       std::find_if(priors.devices.begin(), priors.devices.end(), [&](const DeviceKind& d) { return d.name == device; });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue as read from data/devices.yaml: devices, the usual node and network of each, and templates of fabrics.
+// Declares the catalogue, read from data/devices.yaml: devices, the usual node and network of each, and templates of
+// fabrics.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +16,23 @@
 
 namespace espalier::cluster {
 
-/// Links inside a node, before the number of devices is known.
+/// Describes links inside a node, before the number of devices is known.
 struct FabricTemplate {
   std::string name;
-  std::vector<LevelSpec> levels;    ///< innermost first; one without a span covers the node
-  std::optional<LevelSpec> domain;  ///< a level that joins several nodes before the network does (NVL72)
+  std::vector<LevelSpec> levels;    ///< innermost first; a level without a span covers the node
+  std::optional<LevelSpec> domain;  ///< level that joins several nodes below the network (NVL72)
   std::string source;
 };
 
-/// Network of a node: `nics` of `bandwidth` each, shared by its devices.
+/// Describes the network of a node: `nics` of `bandwidth` each, shared by its devices.
 struct NetworkSpec {
   std::string name;
   FabricKind kind = FabricKind::fat_tree;
   std::int64_t nics = 1;
-  BytesPerSecond bandwidth;  ///< of one NIC, per direction
+  BytesPerSecond bandwidth;  ///< bandwidth of one NIC, per direction
   Seconds latency;
   double efficiency = 0.85;
-  FabricLevel shape;              ///< start, ramp, small_group and congestion only
+  FabricLevel shape;              ///< only start, ramp, small_group and congestion
   double oversubscription = 1.0;  ///< applies above a pod, or everywhere if pod_nodes = 0
   std::int64_t pod_nodes = 0;     ///< nodes below one leaf block; 0 = not stated
   bool in_network_reduction = false;
@@ -42,10 +43,10 @@ struct UsualNode {
   std::int64_t devices = 1;
   std::string fabric;
   NetworkSpec network;
-  Host host;  ///< all 0: not known
+  Host host;  ///< all 0: unknown
 };
 
-/// The host of nodes that are rented or sold under a name, of so many devices.
+/// Describes the host of nodes with `devices` devices that are rented or sold under a name.
 struct NamedHost {
   std::string name, source;
   std::int64_t devices = 1;
@@ -57,29 +58,29 @@ struct Catalogue {
   std::vector<UsualNode> nodes;     ///< nodes[i] belongs to devices[i]
   std::vector<FabricTemplate> fabrics;
   std::vector<NamedHost> hosts;
-  NetworkSpec fallback;         ///< of nodes that have no kind of network interface in common
-  std::string fallback_source;  ///< where its figures are from
-  std::vector<std::pair<std::string, std::string>>
-      other_names;  ///< bare_name of what a device is called elsewhere -> its name here
+  NetworkSpec fallback;         ///< for nodes without a common kind of network interface
+  std::string fallback_source;  ///< source of its figures
+  /// Maps the bare_name of a device's other names to its name here.
+  std::vector<std::pair<std::string, std::string>> other_names;
 
   [[nodiscard]] const FabricTemplate* fabric(std::string_view name) const;
   [[nodiscard]] const UsualNode* usual_node(std::string_view device) const;
 };
 
-/// A device's name in lower case without spaces, '-', '_' and its maker's and product line's names.
+/// Returns a device's name in lower case, without spaces, '-', '_' and the names of its maker and product line.
 std::string bare_name(std::string_view name);
 
 Result<Catalogue> read_catalogue(std::string_view text, const std::string& where);
-/// The one compiled into the library, read once.
+/// Returns the catalogue that is compiled into the library, read once.
 const Catalogue& catalogue();
-/// What data/devices.yaml says of a device of the catalogue, nothing fitted.
+/// Returns the efficiency of a catalogue device in data/devices.yaml, without fitted values.
 const DeviceEfficiency& prior_efficiency(std::string_view device);
 
-/// {memory, memory_bandwidth, bandwidth, kernel_launch}: what is absent keeps the value of `host`. The first three go
-/// together.
+/// Reads {memory, memory_bandwidth, bandwidth, kernel_launch}. Absent keys keep the value of `host`. The first three
+/// belong together.
 void read_host(base::Reader reader, Host& host);
 
-/// {kind, nics_per_node | nics, bandwidth, latency, efficiency, …}: what is absent keeps the value of `network`.
+/// Reads {kind, nics_per_node | nics, bandwidth, latency, efficiency, …}. Absent keys keep the value of `network`.
 void read_network(base::Reader& reader, NetworkSpec& network, std::string_view nics_key);
 
 }  // namespace espalier::cluster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shipped catalogue: names, sources, plausible figures.
+// Tests the shipped catalogue: names, sources, plausible figures.
 #include "cluster/catalogue.h"
 
 #include <gmock/gmock.h>
@@ -13,9 +13,8 @@
 namespace espalier::cluster {
 namespace {
 
-// H100 SXM: 989.4 TFLOP/s dense bf16; nvidia-smi shows 81559 MiB, of which 552 the driver keeps and about 1000 context
-// and NCCL
-// take: 80007 MiB are left for tensors.
+// The H100 SXM has 989.4 TFLOP/s dense bf16. nvidia-smi shows 81559 MiB, of which the driver keeps 552 and context
+// and NCCL about 1000. 80007 MiB are left for tensors.
 TEST(Catalogue, H100) {
   const DeviceKind* h100 = find_device("h100-sxm-80gb");
   ASSERT_NE(h100, nullptr);
@@ -162,8 +161,8 @@ TEST(Catalogue, FiguresAreOfAPlausibleSize) {
   }
 }
 
-// Short forms of the newest devices: NVLink of 8 links at 25 GB/s on an H800, pairs under a bridge on H100 NVL, a pod
-// of 256 TPU chips as one domain.
+// The newest devices have short forms: NVLink of 8 links at 25 GB/s on an H800, pairs under a bridge on H100 NVL, a
+// pod of 256 TPU chips as one domain.
 TEST(Catalogue, UsualNodesOfDevicesWithLinksOfTheirOwn) {
   const auto levels = [](const std::string& text) {
     const auto cluster = load_cluster(text, "cluster.yaml");

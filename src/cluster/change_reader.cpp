@@ -20,10 +20,10 @@ namespace {
 
 using Kind = ClusterTarget::Kind;
 
-constexpr double kLongestTrace = 1e9;  ///< s: thirty years
+constexpr double kLongestTrace = 1e9;  ///< s, about thirty years
 constexpr double kMostFactor = 1000.0;
 constexpr double kMostSlowdown = 1e6;
-constexpr double kMostNodesThatMove = 1e7;  ///< by counts of all events together: what bounds the time to replay them
+constexpr double kMostNodesThatMove = 1e7;  ///< total of all events: limits the time to replay them
 
 std::string number(double value) {
   char text[32];
@@ -31,7 +31,7 @@ std::string number(double value) {
   return {text, end};
 }
 
-/// Calls `read` with each row of `key`, wherever it stands: in place, or in a file of its own.
+/// Calls `read` with each row of `key`, whether it is in place or in a separate file.
 void each_row(base::Reader& reader, std::string_view key, const ClusterFiles& files, const std::function<void()>& begin_list,
               const std::function<void(base::Reader&)>& read) {
   const auto read_file = [&](const std::string& place, const Node& name) {
@@ -65,7 +65,7 @@ void each_row(base::Reader& reader, std::string_view key, const ClusterFiles& fi
   }
 }
 
-/// What `key` names, one of the kinds; the message lists what can stand there.
+/// Reads the target named by `key`, which must have one of the kinds. The error message lists the valid ones.
 std::optional<ClusterTarget> read_target(base::Reader& row, std::string_view key, const Cluster& cluster,
                                          const std::vector<Kind>& kinds, const std::string& expected) {
   const std::string name = row.required_string(key);
@@ -80,7 +80,7 @@ std::optional<ClusterTarget> read_target(base::Reader& row, std::string_view key
   return std::nullopt;
 }
 
-/// The time of a row, not before that of the row above.
+/// Reads the time of a row, which must not precede that of the row above.
 Seconds read_time(base::Reader& row, double& before) {
   const double time = row.required_real("time_s", 0.0, kLongestTrace);
   if (row.sink().ok() && time < before)
@@ -89,13 +89,12 @@ Seconds read_time(base::Reader& row, double& before) {
   return Seconds(time);
 }
 
-// ---- capacity
-// --------------------------------------------------------------------------------------------------------------
+// ---- capacity -----------------------------------------------------------------------------------------------------
 
 const char* const kLinkTargets = "a link (a-b), a node (node:3) or a device (rank:17)";
 const std::vector<Kind> kLinkKinds{Kind::link, Kind::node, Kind::device};
 
-/// "4.5Tb" or "560GB": bits or bytes.
+/// Parses "4.5Tb" or "560GB": bits or bytes.
 std::optional<double> bytes_of(std::string text) {
   const bool bits = text.ends_with("b");
   if (bits) text.back() = 'B';
@@ -104,11 +103,11 @@ std::optional<double> bytes_of(std::string text) {
   return static_cast<double>(*bytes) / (bits ? 8.0 : 1.0);
 }
 
-/// What was read so far.
+/// Holds the state of reading.
 struct CapacityRead {
   double before = 0;  ///< time of the row above
   std::size_t rows = 0;
-  std::map<std::string, std::size_t> traces;  ///< place in Cluster::capacity by target
+  std::map<std::string, std::size_t> traces;  ///< index in Cluster::capacity by target
   std::set<std::string> buckets;
 };
 
@@ -154,10 +153,9 @@ void read_capacity_row(base::Reader& row, Cluster& cluster, CapacityRead& read) 
   changes.push_back({at, factor, 1.0});
 }
 
-// ---- events
-// ----------------------------------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------------------------
 
-/// `value` as a number, `usual` where nothing stands.
+/// Reads `value` as a number; `usual` if it is absent.
 double read_value(base::Reader& row, double low, double high, std::optional<double> usual) {
   return usual ? row.optional_real("value", low, high, *usual) : row.required_real("value", low, high);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of the enums, and what follows from a Cluster: who stands where, how fast, at what price. Ways between groups:
-// paths.cpp.
+// Implements names of the enums, and values derived from a Cluster: locations, speeds, prices. paths.cpp has the
+// paths between groups.
 #include "espalier/cluster.h"
 
 #include <algorithm>
@@ -111,7 +111,7 @@ DeviceKind DeviceKind::at_speed(double factor) const {
   out.memory_bandwidth = BytesPerSecond(memory_bandwidth.count() * factor);
   out.efficiency.kernel_launch = Seconds(efficiency.kernel_launch.count() / factor);
   out.efficiency.kernel_floor = Seconds(efficiency.kernel_floor.count() / factor);
-  // per bandwidth: what a collective costs compute stays
+  // Scales with bandwidth, so that the compute cost of a collective is unchanged.
   out.efficiency.overlap_traffic = efficiency.overlap_traffic * factor;
   return out;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capacity, token buckets and events of cluster files, in place and in CSV files beside them.
+// Tests capacity, token buckets and events of cluster files, in place and in separate CSV files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST(Capacity, RowsByLinkAndTime) {
   EXPECT_EQ(c.capacity[1], (CapacityTrace{"node:0", {{Seconds(10), 0.875}}}));
 }
 
-// 4.5 Tb = 562.5 GB.
+// A bucket of 4.5 Tb holds 562.5 GB.
 TEST(Capacity, TokenBucketsBesideRows) {
   const Cluster c = loaded(std::string(kTwo) +
                            "capacity: [{link: b-a, token_bucket: {full: 10Gb/s, sustained: 1.25Gb/s, bucket: 4.5Tb}},"

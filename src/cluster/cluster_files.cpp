@@ -25,7 +25,7 @@ const std::vector<TableKey>& table_keys() {
   return keys;
 }
 
-/// The table that stands at `name`, a node with a path.
+/// Opens the table at `name`, a node with a path.
 Status open_one(const base::Document& cluster, const Node& name, const TableKey& table, const std::string& place,
                 const std::string& folder, ClusterFiles& files) {
   const fs::path path = fs::path(folder) / fs::path(name.text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters over time: states replayed by hand, token buckets in closed form, made-up traces.
+// Tests clusters over time: states replayed by hand, token buckets in closed form, made-up traces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,8 +18,9 @@ Cluster loaded(const std::string& text) {
   return cluster.ok() ? *cluster : Cluster{};
 }
 
-// Four nodes of 8. At 0 the two with the highest numbers go; node:2 is back at 60 s; rank:1 takes half as long again
-// from 30 s to 90 s; node:0 has half of its way to the network by an event and 0.8 by a trace: 0.4.
+// There are four nodes of 8. At 0 the two with the highest numbers leave; node:2 returns at 60 s. Device rank:1 takes
+// 1.5 times as long from 30 s to 90 s. An event leaves node:0 half of its path to the network, and a trace 0.8 of
+// that: 0.4.
 TEST(ClusterState, ReplaysWhatHappened) {
   const Cluster c = loaded(
       "{nodes: 4, device: h100-sxm-80gb, capacity: [{time_s: 40, link: \"node:0\", factor: 0.8}], events: ["
@@ -50,7 +51,7 @@ TEST(ClusterState, OverTimeIsTheStateOfEachMoment) {
   for (std::size_t i = 0; i < times.size(); ++i) EXPECT_EQ(states[i], state_at(c, times[i])) << times[i].count();
 }
 
-// 20,000 events: replaying all before each moment would be 200 million of them.
+// There are 20,000 events. Replaying all earlier ones for each moment would process 200 million.
 TEST(ClusterState, OverTimeGrowsWithTheEvents) {
   Cluster c = loaded("{nodes: 4, device: l4}");
   for (int k = 0; k < 20'000; ++k)
@@ -60,16 +61,16 @@ TEST(ClusterState, OverTimeGrowsWithTheEvents) {
   EXPECT_TRUE(states[18'001].away.empty());
 }
 
-// A node whose way lets nothing through is as good as away, and so is one of whose devices that holds; the last one
-// there stays alone.
+// A node whose path lets nothing through counts as away, and so does one with such a device. The last present node
+// stays, alone.
 TEST(ClusterState, NodesBehindLostLinksAreAway) {
   const Cluster c = loaded("{nodes: 3, devices_per_node: 2, device: l4}");
   ClusterState state;
-  state.capacity = {{"node:1", 1e-7}, {"rank:4", 0.5}};  // less than a millionth is nothing
+  state.capacity = {{"node:1", 1e-7}, {"rank:4", 0.5}};  // less than a millionth counts as zero
   ClusterState found = without_lost_links(c, state);
   EXPECT_THAT(found.away, ElementsAre(1));
   EXPECT_THAT(found.capacity, ElementsAre(CapacityFactor{"rank:4", 0.5}));
-  state.capacity = {{"node:1", 1e-4}, {"rank:3", 1e-4}};  // both on the way of one device
+  state.capacity = {{"node:1", 1e-4}, {"rank:3", 1e-4}};  // both on the path of one device
   EXPECT_THAT(without_lost_links(c, state).away, ElementsAre(1));
   state.capacity = {{"node:1", 0.0}, {"rank:4", 0.0}};
   EXPECT_THAT(without_lost_links(c, state).away, ElementsAre(1, 2));
@@ -79,10 +80,9 @@ TEST(ClusterState, NodesBehindLostLinksAreAway) {
   EXPECT_TRUE(found.capacity.empty());
 }
 
-// 10 Gb/s = 1.25 GB/s while tokens last, 1.25 Gb/s = 0.15625 GB/s then, 4.5 Tb = 562.5 GB: at full rate tokens go at
-// 1.09375 GB/s, for
-// 514.2857… s, in which 642.857… GB get through. (EC2 c5.xlarge: 533 s at 9.689 Gb/s, 1.254 after, data of Uta et al.,
-// NSDI 2020.)
+// The rate is 10 Gb/s = 1.25 GB/s while tokens last, then 1.25 Gb/s = 0.15625 GB/s. The bucket has 4.5 Tb = 562.5 GB.
+// At full rate tokens flow out at 1.09375 GB/s, for 514.2857… s, in which 642.857… GB pass. (EC2 c5.xlarge: 533 s at
+// 9.689 Gb/s, 1.254 after, data of Uta et al., NSDI 2020.)
 TEST(TokenBuckets, ClosedForm) {
   const TokenBucket bucket{"a-b", GBps(1.25), GBps(0.15625), Bytes(562'500'000'000)};
   const TokenState full = full_bucket(bucket);
@@ -100,9 +100,9 @@ TEST(TokenBuckets, ClosedForm) {
   EXPECT_TRUE(std::isinf(full_rate_lasts({"a-b", GBps(1), GBps(1), Bytes(5)}, {5}).count()));
 }
 
-// 50 GB a step: 43.75 GB of tokens. A pause of 280 s brings 43.75 GB: the bucket stays full, 40 s. A pause of 64 s
-// brings 10 GB of tokens: they last 9.142857 s for
-// 11.428571 GB, the other 38.571429 GB take 246.857143 s. Long after, step by step, it is the same.
+// A step moves 50 GB: 43.75 GB of tokens. A pause of 280 s restores 43.75 GB: the bucket stays full, and the step
+// takes 40 s. A pause of 64 s restores 10 GB of tokens. They last 9.142857 s for 11.428571 GB; the other 38.571429 GB
+// take 246.857143 s. After many steps, a simulation gives the same.
 TEST(TokenBuckets, InTheLongRun) {
   const TokenBucket bucket{"a-b", GBps(1.25), GBps(0.15625), Bytes(562'500'000'000)};
   EXPECT_DOUBLE_EQ(lasting_time_to_move(bucket, 50e9, Seconds(280)).count(), 40.0);
@@ -152,7 +152,7 @@ TEST(MadeUpTraces, FailuresByHand) {
   EXPECT_EQ(pod[2], (ClusterEvent{Seconds(150), ClusterEventKind::join, "node:4", 1.0, ""}));
 }
 
-// 16 spot nodes, away a quarter of the time. The events can be replayed: who leaves is there.
+// 16 spot nodes are away a quarter of the time. The events can be replayed: a node that leaves is present.
 TEST(MadeUpTraces, PreemptionsCanBeReplayed) {
   Cluster c = loaded("{nodes: 16, device: l4}");
   c.events = preemptions(0, 16, Seconds(36000), Seconds(3600), Seconds(1200), 11);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cluster files. read_cluster is the table of contents; each form has one builder; defaults leave a note.
+// Reads cluster files. read_cluster is the table of contents. Each form has one builder, and defaults leave a note.
 #include "cluster/cluster_reader.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace espalier::cluster {
 namespace {
 
-/// What `memory_limit` states; nothing where it is absent or wrong.
+/// Returns the stated `memory_limit`; nothing if it is absent or wrong.
 std::optional<Bytes> stated_memory_limit(base::Reader& reader) {
   if (!reader.has("memory_limit")) return std::nullopt;
   const std::int64_t limit = reader.optional_bytes("memory_limit", 0);
@@ -34,7 +34,7 @@ std::string limit_without_effect(const base::Reader& reader, const DeviceKind& d
                    " for a plan, after driver and context; leave the limit out, or name the device that has more");
 }
 
-/// The limit of one group becomes its devices' memory, so that whatever reads a device respects it.
+/// Makes the limit of one group its devices' memory, so that all code that reads a device respects it.
 void read_group_memory_limit(base::Reader& reader, DeviceKind& device, std::vector<std::string>& notes) {
   const std::optional<Bytes> limit = stated_memory_limit(reader);
   if (!limit) return;
@@ -47,7 +47,7 @@ void read_group_memory_limit(base::Reader& reader, DeviceKind& device, std::vect
   device.sources.emplace_back("memory", "memory_limit of the group in " + reader.document().where);
 }
 
-/// A group of a list: named, and numbered after those before it.
+/// Reads a named group of a list, and numbers it after those before it.
 void read_listed_group(base::Reader& reader, std::optional<std::int64_t> segment, std::vector<GroupDraft>& drafts,
                        std::vector<std::string>& notes) {
   std::int64_t nodes = 0, devices = 0;

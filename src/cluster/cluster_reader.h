@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a cluster from a mapping: a file of its own or the `cluster:` part of a job. Three forms
+// Reads a cluster from a mapping: a separate file or the `cluster:` part of a job. There are three forms
 // (docs/file-formats.md):
-//   short  {nodes, devices_per_node, device, intra_node: {…}, inter_node: {…}, segment, memory_limit}   usual node and fabric
-//   full   {nodes, devices_per_node, device, fabric: [{name, kind, span, bandwidth, …}, …]}     every level listed
-//   mixed  {groups: [short or full, …], inter_group | links | matrix, segment, memory_limit}             unequal nodes
-// and in each of them prices (join_reader.h), traits of groups (traits_reader.h), and what changes over time
-// (change_reader.h). Errors go to the reader's sink; what was filled in goes to Cluster::notes.
+//   short   {nodes, devices_per_node, device, intra_node: {…}, inter_node: {…}, segment, memory_limit}
+//           usual node and fabric
+//   full    {nodes, devices_per_node, device, fabric: [{name, kind, span, bandwidth, …}, …]}   every level listed
+//   mixed   {groups: [short or full, …], inter_group | links | matrix, segment, memory_limit}   unequal nodes.
+// Each of them also takes prices (join_reader.h), traits of groups (traits_reader.h), and changes over time
+// (change_reader.h). Errors go to the reader's sink; notes on defaults go to Cluster::notes.
 #pragma once
 
 #include "base/document.h"
@@ -21,7 +22,7 @@ inline constexpr std::size_t kMaxGroups = 256;
 inline constexpr std::size_t kMaxFabricLevels = 6;  ///< intra and inter together, as the cost model expects
 
 /// Reads and checks the whole mapping (finish() included). The result is meaningful only while reader.sink() is ok.
-/// `files`: the tables that it names.
+/// `files` holds the tables that it names.
 Cluster read_cluster(base::Reader& reader, const ClusterFiles& files = {});
 
 }  // namespace espalier::cluster

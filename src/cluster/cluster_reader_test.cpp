@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cluster files: each form counted by hand, errors with place and hint, the shipped examples.
+// Tests cluster files: each form counted by hand, errors with place and hint, the shipped examples.
 #include "cluster/cluster_reader.h"
 #include "cluster/device_choice.h"
 #include "data/source_dir.h"
@@ -28,8 +28,8 @@ std::string failure(std::string_view text) {
   return cluster.error().message();
 }
 
-// Two DGX H100: NVSwitch inside (450 GB/s a direction), eight 400 Gb/s NICs for eight GPUs outside: 400/8 = 50 GB/s
-// each.
+// Two DGX H100 have NVSwitch inside (450 GB/s a direction), and eight 400 Gb/s NICs for eight GPUs outside: 400/8 =
+// 50 GB/s each.
 TEST(ShortForm, TwoDgxH100) {
   const Cluster c = loaded("{nodes: 2, device: h100-sxm-80gb}");
   EXPECT_EQ(c.devices(), 16);
@@ -47,7 +47,8 @@ TEST(ShortForm, TwoDgxH100) {
   EXPECT_THAT(c.notes, testing::Contains(HasSubstr("devices_per_node = 8")));
 }
 
-// A host by name, or a single figure of it; a device whose usual host is not known needs all three of its memory.
+// A host is given by name, or by a single figure. A device without a known usual host needs all three figures of its
+// memory.
 TEST(ShortForm, HostsByNameAndByFigure) {
   const auto launch_us = [](const Cluster& c) { return c.groups.front().device.efficiency.kernel_launch.count() * 1e6; };
   const Cluster usual = loaded("{nodes: 1, device: h100-sxm-80gb}"),
@@ -56,7 +57,7 @@ TEST(ShortForm, HostsByNameAndByFigure) {
                 alone = loaded("{nodes: 1, device: t4, host: {kernel_launch: 6us}}");
   EXPECT_DOUBLE_EQ(launch_us(usual), 3.5);
   EXPECT_DOUBLE_EQ(launch_us(rented), 4.5);
-  EXPECT_DOUBLE_EQ(rented.groups.front().host.link.count(), 31.5e9);  // PCIe 4 in place of 5
+  EXPECT_DOUBLE_EQ(rented.groups.front().host.link.count(), 31.5e9);  // PCIe 4 instead of 5
   EXPECT_DOUBLE_EQ(launch_us(slow), 6);
   EXPECT_EQ(slow.groups.front().host.memory, usual.groups.front().host.memory);
   EXPECT_DOUBLE_EQ(launch_us(alone), 6);
@@ -65,7 +66,7 @@ TEST(ShortForm, HostsByNameAndByFigure) {
   const Cluster part = loaded("{nodes: 1, devices_per_node: 2, device: h100-sxm-80gb, host: aws-p5}");
   EXPECT_EQ(part.groups.front().host.memory, GiB(512));
   const Cluster own = loaded("{nodes: 1, device: {base: h100-sxm-80gb, efficiency: {kernel_launch: 2us}}, host: aws-p5}");
-  EXPECT_DOUBLE_EQ(launch_us(own), 2);  // what is said of the device itself
+  EXPECT_DOUBLE_EQ(launch_us(own), 2);  // as stated for the device itself
   EXPECT_DOUBLE_EQ(launch_us(loaded("{nodes: 1, device: h100-sxm-80gb, host: }")), 3.5);
   EXPECT_THAT(failure("{nodes: 1, device: h100-sxm-80gb, host: aws-p6}"), HasSubstr("aws-p5"));
   EXPECT_THAT(failure("{nodes: 1, device: t4, host: {memory: 1TB}}"), HasSubstr("memory_bandwidth"));
@@ -73,7 +74,7 @@ TEST(ShortForm, HostsByNameAndByFigure) {
   EXPECT_THAT(failure("{nodes: 1, device: t4, host: {kernel_launch: 5us, launch: 6us}}"), HasSubstr("launch"));
 }
 
-// The contract's example: four V100 share one 100 Gb/s NIC: 12.5/4 = 3.125 GB/s together, 12.5 GB/s alone.
+// The contract's example has four V100 that share one 100 Gb/s NIC: 12.5/4 = 3.125 GB/s together, 12.5 GB/s alone.
 TEST(ShortForm, SharedNic) {
   const Cluster c = loaded(
       "{nodes: 8, devices_per_node: 4, device: v100-sxm-32gb, inter_node: {bandwidth: 100Gb/s, nics_per_node: 1, latency: 5us}}");
@@ -89,7 +90,7 @@ TEST(ShortForm, SharedNic) {
   EXPECT_DOUBLE_EQ(levels[1].latency.count(), 5e-6);
 }
 
-// Half of a DGX H100: four GPUs with four of the eight NICs.
+// Half of a DGX H100 has four GPUs with four of the eight NICs.
 TEST(ShortForm, SmallerNodeHasFewerNics) {
   const Cluster c = loaded("{nodes: 2, devices_per_node: 4, device: h100-sxm-80gb}");
   EXPECT_DOUBLE_EQ(c.levels()[1].bandwidth.count(), 50e9);
@@ -105,8 +106,8 @@ TEST(ShortForm, OneNodeHasNoNetwork) {
   EXPECT_TRUE(loaded("{nodes: 1, devices_per_node: 1, device: l4}").levels().empty());
 }
 
-// PCIe tree of 8: four cards under a switch at 15.75 GB/s; they share one 15.75 GB/s way to the other socket: 3.9375
-// each.
+// In a PCIe tree of 8, four cards are under a switch at 15.75 GB/s. They share one 15.75 GB/s path to the other
+// socket: 3.9375 each.
 TEST(ShortForm, PcieTreeSharesTheUplink) {
   const Cluster c = loaded("{nodes: 1, device: titan-rtx}");
   const auto levels = c.levels();
@@ -116,17 +117,17 @@ TEST(ShortForm, PcieTreeSharesTheUplink) {
   EXPECT_EQ(levels[1].span, 8);
   EXPECT_DOUBLE_EQ(levels[1].bandwidth.count(), 3.9375e9);
   EXPECT_DOUBLE_EQ(levels[1].bandwidth_alone.count(), 15.75e9);
-  // Four cards hang on one switch; two as well.
+  // Four cards are under one switch, and so are two.
   EXPECT_EQ(loaded("{nodes: 1, devices_per_node: 4, device: titan-rtx}").levels().size(), 1u);
   EXPECT_EQ(loaded("{nodes: 1, devices_per_node: 2, device: titan-rtx}").levels()[0].span, 2);
-  // Six cards: three a switch, so three share the uplink.
+  // Six cards are three a switch, so three share the uplink.
   const auto six = loaded("{nodes: 1, devices_per_node: 6, device: titan-rtx}").levels();
   ASSERT_EQ(six.size(), 2u);
   EXPECT_EQ(six[0].span, 3);
   EXPECT_DOUBLE_EQ(six[1].bandwidth.count(), 5.25e9);
 }
 
-// Trays of 4 in racks of 72: 18 trays need no network; 72 trays are 4 racks, joined by one 400 Gb/s NIC a GPU.
+// Trays of 4 are in racks of 72: 18 trays need no network; 72 trays are 4 racks, joined by one 400 Gb/s NIC a GPU.
 TEST(ShortForm, Nvl72SpansNodes) {
   const Cluster rack = loaded("{nodes: 18, device: gb200-nvl72}");
   ASSERT_EQ(rack.levels().size(), 2u);
@@ -138,12 +139,13 @@ TEST(ShortForm, Nvl72SpansNodes) {
   ASSERT_EQ(racks.levels().size(), 3u);
   EXPECT_EQ(racks.levels()[2].span, 288);
   EXPECT_DOUBLE_EQ(racks.levels()[2].bandwidth.count(), 50e9);
-  // 19 trays have no divisor between 9 and 18: the first rack is filled, the outermost span is a multiple of the rack.
+  // 19 trays have no divisor between 9 and 18. The first rack is filled, and the outermost span is a multiple of the
+  // rack.
   EXPECT_EQ(loaded("{nodes: 19, device: gb200-nvl72}").levels()[2].span, 144);
 }
 
-// 64 trays of 4 in racks of 18 trays: 16 divides 64 and lies between 9 and 18, so the job has 16 trays (64 devices) in
-// each of 4 racks. 20 trays: 10 in each of 2. 36: 18. 16 and 10 fit in one rack. 19 is prime: 18 and 1.
+// There are 64 trays of 4 in racks of 18 trays. 16 divides 64 and lies between 9 and 18, so the job has 16 trays (64
+// devices) in each of 4 racks. 20 trays: 10 in each of 2. 36: 18. 16 and 10 fit in one rack. 19 is prime: 18 and 1.
 TEST(Segment, DefaultIsTheLargestDivisorBetweenHalfADomainAndAWholeOne) {
   const auto spans = [](const std::string& nodes) {
     std::vector<std::int64_t> out;
@@ -168,13 +170,13 @@ TEST(Segment, DefaultIsTheLargestDivisorBetweenHalfADomainAndAWholeOne) {
 
 TEST(Segment, OfTheFileIsTaken) {
   EXPECT_EQ(loaded("{nodes: 64, device: gb200-nvl72, segment: 8}").levels()[1].span, 32);
-  // One domain after the other: 64 = 3 · 18 + 10.
+  // Domains are filled in order: 64 = 3 · 18 + 10.
   const Cluster filled = loaded("{nodes: 64, device: gb200-nvl72, segment: 18}");
   EXPECT_EQ(filled.levels()[1].span, 72);
   EXPECT_THAT(filled.notes, testing::Contains(HasSubstr("the last holds 10 nodes")));
-  // A tray each: the domain joins nothing, the network does.
+  // With one tray in each, the domain joins nothing; the network does.
   EXPECT_EQ(loaded("{nodes: 64, device: gb200-nvl72, segment: 1}").levels()[1].span, 256);
-  // In a list of groups it stands beside them.
+  // In a list of groups the key is outside the groups.
   const Cluster mixed = loaded("{groups: [{nodes: 32, device: gb200-nvl72}, {nodes: 4, device: b200-sxm}], segment: 8}");
   EXPECT_EQ(mixed.groups[0].inter.front().span, 32);
   EXPECT_EQ(mixed.groups[1].segment, 0);
@@ -190,8 +192,8 @@ TEST(Segment, MistakesAreNamed) {
   EXPECT_THAT(error("{nodes: 64, device: gb200-nvl72, segment: 0}"), HasSubstr("segment"));
 }
 
-// 128 nodes in pods of 32, 2:1 above: 25 GB/s a GPU in a pod (256 GPUs), 12.5 above, one NIC (25) for a GPU that talks
-// alone.
+// 128 nodes are in pods of 32, 2:1 above: 25 GB/s a GPU in a pod (256 GPUs), 12.5 above, one NIC (25) for a GPU that
+// sends alone.
 TEST(ShortForm, FatTreeWithOversubscription) {
   const Cluster c =
       loaded("{nodes: 128, device: a100-sxm-80gb, inter_node: {kind: fat_tree, oversubscription: 2, pod_nodes: 32}}");
@@ -202,7 +204,7 @@ TEST(ShortForm, FatTreeWithOversubscription) {
   EXPECT_EQ(levels[2].span, 1024);
   EXPECT_DOUBLE_EQ(levels[2].bandwidth.count(), 12.5e9);
   EXPECT_DOUBLE_EQ(levels[2].bandwidth_alone.count(), 25e9);
-  // All nodes in one pod: nothing is oversubscribed. No pod stated: everything is.
+  // If all nodes are in one pod, nothing is oversubscribed. If no pod is stated, everything is.
   const Cluster pod = loaded("{nodes: 32, device: a100-sxm-80gb, inter_node: {oversubscription: 2, pod_nodes: 32}}");
   ASSERT_EQ(pod.levels().size(), 2u);
   EXPECT_DOUBLE_EQ(pod.levels()[1].bandwidth.count(), 25e9);
@@ -232,7 +234,7 @@ TEST(ShortForm, MemoryLimitCapsTheDevice) {
   EXPECT_THAT(above.notes, testing::Contains(HasSubstr("memory_limit")));
 }
 
-// A group's limit holds for its devices alone, also where a limit of the cluster is larger; one that no device reaches
+// A group's limit applies only to its devices, even if the cluster's limit is larger. A limit that no device reaches
 // leaves a note.
 TEST(MixedForm, MemoryLimitOfAGroup) {
   const Cluster c = loaded(
@@ -285,7 +287,7 @@ fabric:
   EXPECT_DOUBLE_EQ(levels[2].trace[1].latency_factor, 3.0);
 }
 
-// The contract's example: 4·8 A100 and 8·8 V100 over 100 Gb/s; one NIC for eight devices: 12.5/8 = 1.5625 GB/s.
+// The contract's example has 4·8 A100 and 8·8 V100 over 100 Gb/s. One NIC serves eight devices: 12.5/8 = 1.5625 GB/s.
 TEST(MixedForm, GroupsAndWhatJoinsThem) {
   const Cluster c = loaded(
       "{groups: [{nodes: 4, devices_per_node: 8, device: a100-sxm-40gb}, {nodes: 8, devices_per_node: 8, device: v100-sxm-16gb}],"
@@ -357,7 +359,7 @@ TEST(Errors, FullFormMustNest) {
 TEST(Examples, AllLoadAndAreRepeatable) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(ESPALIER_SOURCE_DIR "/examples/clusters")) {
-    if (entry.path().extension() != ".yaml") continue;  // tables that a cluster names stand in folders beside it
+    if (entry.path().extension() != ".yaml") continue;  // tables that a cluster names are in separate folders
     SCOPED_TRACE(entry.path().string());
     auto first = load_cluster_file(entry.path().string());
     ASSERT_TRUE(first.ok()) << first.error().message();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is there at a moment: events replayed, traces read off.
+// Finds the state of a cluster at a moment: replays events and reads traces.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,7 +11,7 @@
 namespace espalier {
 namespace {
 
-/// Devices that a slow event speaks of.
+/// Slows down the devices that an event targets.
 void slow_down(const Cluster& cluster, const ClusterEvent& event, std::map<std::int64_t, double>& slow) {
   const auto target = target_called(cluster, event.target, "events");
   ESPALIER_CHECK(target.ok());
@@ -28,7 +28,7 @@ class Replay {
     by_trace_.assign(cluster.capacity.size(), 1.0);
   }
 
-  /// Moments must not fall from call to call.
+  /// Returns the state at a moment. Moments must not decrease from call to call.
   ClusterState at(Seconds moment) {
     for (; next_ < cluster_->events.size() && cluster_->events[next_].at <= moment; ++next_) apply(cluster_->events[next_]);
     for (std::size_t t = 0; t < row_.size(); ++t) {
@@ -75,13 +75,13 @@ class Replay {
   std::map<std::string, double> by_event_;
   std::vector<double> by_trace_;
   std::map<std::string, std::string> detours_;
-  std::size_t next_ = 0;          // of the events
-  std::vector<std::size_t> row_;  // of each trace, the next one
+  std::size_t next_ = 0;          // next event
+  std::vector<std::size_t> row_;  // next row of each trace
 };
 
-/// Nodes whose way to the network is lost, their own or, on top of it, that of one of their devices.
+/// Returns the nodes whose path to the network is lost. Their own factor multiplies with the least of their devices.
 std::set<std::int64_t> unreached_nodes(const Cluster& cluster, const ClusterState& state) {
-  std::map<std::int64_t, double> nodes, devices;  // by node; of devices the least
+  std::map<std::int64_t, double> nodes, devices;  // by node; for devices the least
   for (const CapacityFactor& c : state.capacity) {
     const auto target = target_called(cluster, c.target, "cluster");
     ESPALIER_CHECK(target.ok());
@@ -114,7 +114,7 @@ ClusterState without_lost_links(const Cluster& cluster, ClusterState state) {
   const std::set<std::int64_t> unreached = unreached_nodes(cluster, state);
   if (unreached.empty()) return state;
   std::set<std::int64_t> away(state.away.begin(), state.away.end());
-  std::int64_t alone = -1;  // the first that is there, where none is reached
+  std::int64_t alone = -1;  // the first present node, if none is reached
   for (std::int64_t node = cluster.nodes() - 1; node >= 0; --node) {
     if (away.contains(node)) continue;
     if (!unreached.contains(node)) {

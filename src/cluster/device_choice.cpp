@@ -15,7 +15,7 @@ std::vector<std::string> device_names() {
 
 constexpr std::size_t kLongestName = 80;
 
-/// By edit distance, or the names that begin with what was written ("h100", "NVIDIA A100").
+/// Returns the nearest device by edit distance, or the names that begin with the given one ("h100", "NVIDIA A100").
 std::string nearest_device(std::string_view name) {
   const std::vector<std::string> names = device_names();
   const std::string wanted = bare_name(name.substr(0, kLongestName));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device a group of nodes has: a name of the catalogue or of its driver, a catalogued one with other figures, or
-// one described in place.
+// Reads the device of a group of nodes: a name of the catalogue or of its driver, a catalogue device with other
+// figures, or one described in place.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@ struct ChosenDevice {
   const UsualNode* usual = nullptr;  ///< nullptr for a device without a base
 };
 
-/// The key `device` of a group.
+/// Reads the key `device` of a group.
 ChosenDevice read_device(base::Reader& reader, std::vector<std::string>& notes);
-/// Where a figure of the device is from; "default" where nothing is said.
+/// Returns the source of a device's figure; "default" if none is stated.
 std::string source_of(const DeviceKind& device, std::string_view field);
 
 }  // namespace espalier::cluster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices: reading and overriding. A figure that a cluster file replaces loses the catalogue's source.
+// Reads and overrides devices. A figure that a cluster file replaces loses the catalogue's source.
 #include "cluster/device_reader.h"
 
 #include <algorithm>
@@ -48,12 +48,12 @@ void read_sources(base::Reader& reader, DeviceKind& device) {
     std::string text = r.optional_string(field, "");
     if (!text.empty()) device.sources.emplace_back(std::string(field), std::move(text));
   }
-  std::string host = r.optional_string("host", "");  // of devices whose usual host is known
+  std::string host = r.optional_string("host", "");  // for devices whose usual host is known
   if (!host.empty()) device.sources.emplace_back("host", std::move(host));
   r.finish();
 }
 
-/// A figure that replaces the catalogue's has the cluster file as its source.
+/// Marks figures that replace the catalogue's: their source is the cluster file.
 void mark_overridden(base::Reader& reader, DeviceKind& device) {
   for (std::string_view field : kSourcedFields) {
     if (field == "node" || !reader.has(field)) continue;  // `node` belongs to the catalogue

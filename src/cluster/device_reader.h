@@ -2,8 +2,8 @@
 // Reads a device: an entry of the catalogue, or `device: {base: h100-sxm-80gb, memory: 94GiB, …}` inside a cluster
 // file.
 //
-// Fields: peak_tflops {fp32, tf32, fp16, bf16, fp8} (dense TFLOP/s), memory, context_reserve, memory_bandwidth,
-// efficiency {…}, sources {field: text}. What is absent keeps the value of the base.
+// Fields are peak_tflops {fp32, tf32, fp16, bf16, fp8} (dense TFLOP/s), memory, context_reserve, memory_bandwidth,
+// efficiency {…}, sources {field: text}. Absent fields keep the value of the base.
 #pragma once
 
 #include "base/document.h"
@@ -11,7 +11,7 @@
 
 namespace espalier::cluster {
 
-/// Fields that carry a source in the catalogue.
+/// Lists the fields that have a source in the catalogue.
 inline constexpr std::array<std::string_view, 6> kSourcedFields = {"peak_tflops",      "memory",     "context_reserve",
                                                                    "memory_bandwidth", "efficiency", "node"};
 

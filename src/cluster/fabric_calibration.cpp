@@ -35,7 +35,7 @@ constexpr std::array<EfficiencyField, 3> kOverlap = {{
     {"traffic", &E::overlap_traffic, 0.0, 20.0, 4.0, 0.7, "further slow-down of compute by bus rate over memory bandwidth"},
 }};
 
-/// `name`: the key that says whose they are; null: a kind of network.
+/// Reads one row. `name` is the key that identifies it; null for a kind of network.
 FabricCalibration read_one(base::Reader& r, const char* name) {
   FabricCalibration c;
   if (name != nullptr)
@@ -48,7 +48,7 @@ FabricCalibration read_one(base::Reader& r, const char* name) {
     if (values.has(field.name))
       c.values.emplace_back(&field, values.optional_real(field.name, field.low, field.high, field.prior));
   values.finish();
-  r.ignore({"residuals"});  // for people, and written anew by every fit
+  r.ignore({"residuals"});  // written for people, and anew by every fit
   r.finish();
   return c;
 }

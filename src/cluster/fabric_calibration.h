@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is fitted of fabrics, as tables: name, physical range, prior. One place for the reader and the fit.
+// Defines the fitted coefficients of fabrics as tables: name, physical range, prior. The reader and the fit share
+// them.
 #pragma once
 
 #include <span>
@@ -15,8 +16,8 @@
 
 namespace espalier::cluster {
 
-/// One coefficient of a level (equations: cost/collective.h). Fitted as a logarithm: log(x/prior) ~ N(0, sigma), inside
-/// [low, high].
+/// Describes one coefficient of a level (equations: cost/collective.h). It is fitted as a logarithm: log(x/prior) ~
+/// N(0, sigma), inside [low, high].
 struct FabricField {
   std::string_view name;
   double low, high, prior, sigma;
@@ -26,14 +27,15 @@ struct FabricField {
 };
 std::span<const FabricField> fabric_fields();
 
-/// Compute beside a collective: the same three scalars for every device (cost/overlap.h).
+/// Returns the coefficients of compute overlapped with a collective: the same three scalars for every device
+/// (cost/overlap.h).
 std::span<const EfficiencyField> overlap_fields();
 
-/// Coefficients that the file states of a fabric (by name), of the usual networks of a kind, or of the network of one
-/// cluster that runs were published of (by a name that data/framework_defaults.yaml refers to).
+/// Holds the coefficients that the file states. They belong to a fabric (by name), to the usual networks of a kind,
+/// or to one cluster with published runs. (data/framework_defaults.yaml refers to its name.)
 struct FabricCalibration {
   std::string fabric;                   ///< a template of data/devices.yaml, or a cluster; empty for networks
-  FabricKind kind = FabricKind::other;  ///< of networks
+  FabricKind kind = FabricKind::other;  ///< kind of network
   std::string basis;                    ///< one sentence: which tables, how well
   std::vector<std::pair<const FabricField*, double>> values;
 };
@@ -46,10 +48,10 @@ struct FabricCalibrations {
 /// Reads data/calibration/fabrics.yaml (schema espalier.fabric-calibration/1).
 Result<FabricCalibrations> read_fabric_calibration(std::string_view yaml, const std::string& where);
 
-/// The coefficients as keys of a cluster description's `inter_node` or `intra_node`.
+/// Writes the coefficients as keys of a cluster description's `inter_node` or `intra_node`.
 void write_level(base::JsonWriter& w, const FabricCalibration& c);
 
-/// The one that ships.
+/// Returns the shipped calibrations.
 const FabricCalibrations& fabric_calibrations();
 
 /// Writes the coefficients over the catalogue: templates by name, usual networks by kind, overlap of all devices whose

@@ -44,8 +44,8 @@ const FabricTemplate* named_fabric(base::Reader& reader, std::string_view key, c
   return nullptr;
 }
 
-/// `intra_node: {bandwidth, …}`: one level over the node. Without a bandwidth the given fields replace those of each
-/// level.
+/// Reads `intra_node: {bandwidth, …}`: one level over the node. Without a bandwidth the given fields replace those of
+/// each level.
 void override_intra(base::Reader r, FabricTemplate& fabric, std::vector<std::string>& notes) {
   if (r.has("fabric")) {
     if (const FabricTemplate* found = named_fabric(r, "fabric", r.required_string("fabric"))) fabric = *found;
@@ -101,7 +101,7 @@ FabricTemplate read_intra(base::Reader& reader, const GroupDraft& draft, std::ve
   return fabric;
 }
 
-/// The usual node's network; a node with fewer devices than usual has its share of the NICs.
+/// Returns the usual node's network. A node with fewer devices than usual has its share of the NICs.
 NetworkSpec usual_network(const GroupDraft& draft) {
   if (draft.usual == nullptr) return {};
   NetworkSpec network = draft.usual->network;
@@ -138,7 +138,8 @@ void read_network_of(base::Reader& reader, GroupDraft& draft, std::vector<std::s
     reader.fail("inter_node", "nothing", "inter_node: {bandwidth: …} of one NIC, since the device has no usual node");
 }
 
-/// The NVLink domain above the node, with as many of its nodes as the job occupies; the devices below the network.
+/// Adds the NVLink domain above the node, with as many of its nodes as the job occupies. Returns the devices below
+/// the network.
 std::int64_t add_domain(base::Reader& reader, const LevelSpec& spec, std::optional<std::int64_t> wanted, GroupDraft& draft,
                         std::vector<std::string>& notes) {
   NodeGroup& group = draft.group;
@@ -153,7 +154,7 @@ std::int64_t add_domain(base::Reader& reader, const LevelSpec& spec, std::option
   return domain.span;
 }
 
-/// Short form: the usual fabric with overrides.
+/// Builds the short form: the usual fabric with overrides.
 void build_short_form(base::Reader& reader, GroupDraft& draft, std::optional<std::int64_t> segment,
                       std::vector<std::string>& notes) {
   NodeGroup& group = draft.group;
@@ -187,7 +188,7 @@ void check_nesting(base::Reader& reader, const std::vector<FabricLevel>& levels,
                 "at least " + std::to_string(total) + " devices (or span: cluster)");
 }
 
-/// Full form: every level listed.
+/// Builds the full form: every level listed.
 void build_full_form(base::Reader& reader, GroupDraft& draft, std::vector<std::string>& notes) {
   for (std::string_view key : {"intra_node", "inter_node"})
     if (reader.has(key)) reader.fail(key, "fabric and " + std::string(key), "either fabric or intra_node/inter_node");
@@ -210,8 +211,8 @@ void build_full_form(base::Reader& reader, GroupDraft& draft, std::vector<std::s
   }
 }
 
-/// What one node of the group reaches over all its interfaces: of the network, or of the first level between nodes
-/// where all are listed.
+/// Sets the bandwidth of one node of the group over all its interfaces. It comes from the network, or from the first
+/// level between nodes if all levels are listed.
 void set_node_network(GroupDraft& draft, bool listed) {
   NodeGroup& group = draft.group;
   const NetworkSpec& network = draft.network;
@@ -235,7 +236,7 @@ const NamedHost* named_host(base::Reader& reader) {
   return nullptr;
 }
 
-/// The host of a whole node of `of` devices; a node with fewer has its share of it.
+/// Returns a node's share of the host of a whole node with `of` devices.
 Host share_of(Host host, std::int64_t of, const NodeGroup& group) {
   const double share = std::min(1.0, static_cast<double>(group.devices_per_node) / static_cast<double>(of));
   host.memory = Bytes(static_cast<std::int64_t>(static_cast<double>(host.memory.count()) * share));
@@ -249,7 +250,7 @@ bool states_launch(const base::Reader& reader) {
   return efficiency != nullptr && efficiency->find("kernel_launch") != nullptr;
 }
 
-/// The usual node's host, or that of a name, or figures in their place, which are of the node as it stands.
+/// Reads the usual node's host, or a named one, or figures that replace it. Figures apply to the node as it is.
 void read_host_of(base::Reader& reader, GroupDraft& draft) {
   NodeGroup& group = draft.group;
   if (draft.usual != nullptr) group.host = share_of(draft.usual->host, draft.usual->devices, group);

@@ -13,7 +13,7 @@
 
 namespace espalier::cluster {
 
-/// One run of equal nodes while it is being read: the group, and what fills its gaps.
+/// Holds one run of equal nodes while it is being read: the group, and the defaults that fill its gaps.
 struct GroupDraft {
   NodeGroup group;
   const UsualNode* usual = nullptr;  ///< nullptr for a device without a base
@@ -21,8 +21,8 @@ struct GroupDraft {
   [[nodiscard]] std::int64_t devices() const { return group.nodes * group.devices_per_node; }
 };
 
-/// `segment`: what the file asks for, beside the groups. Does not finish() the reader: keys of mixed clusters
-/// (join_reader.h) stand in the same mapping.
+/// Reads one group. `segment` is requested by the file outside the groups. Does not finish() the reader: keys of
+/// mixed clusters (join_reader.h) are in the same mapping.
 GroupDraft read_group(base::Reader& reader, std::optional<std::int64_t> segment, std::vector<std::string>& notes);
 
 }  // namespace espalier::cluster

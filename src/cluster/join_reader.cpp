@@ -14,8 +14,9 @@ namespace {
 
 constexpr double kDearestGigabyte = 1e6;
 
-/// Lowers `level` to each figure in which `network` is worse. Bandwidth apart: a network with more of it may have the
-/// longer latency, and a join that took all of one network would be slower after that one got faster.
+/// Lowers `level` to each figure in which `network` is worse, bandwidth aside. A network with a larger bandwidth may
+/// have the longer latency. A join that took all figures of one network would then be slower after that network
+/// became faster.
 void lower_to(const NetworkSpec& network, FabricLevel& level) {
   level.bandwidth_alone = std::min(level.bandwidth_alone, network.bandwidth);
   level.latency = std::max(level.latency, network.latency);
@@ -27,7 +28,8 @@ void lower_to(const NetworkSpec& network, FabricLevel& level) {
   level.in_network_reduction = level.in_network_reduction && network.in_network_reduction;
 }
 
-/// The level that joins unlike groups: the smallest share per device, and in all else the worst of their networks.
+/// Reads the level that joins unlike groups: the smallest share per device, and the worst of their networks in all
+/// other figures.
 FabricLevel read_inter_group(base::Reader& reader, const std::vector<GroupDraft>& drafts, std::vector<std::string>& notes) {
   std::vector<NetworkSpec> networks;
   NetworkSpec slowest;
@@ -73,7 +75,8 @@ FabricLevel read_inter_group(base::Reader& reader, const std::vector<GroupDraft>
   return level;
 }
 
-/// What the closed form may count on between any two groups: the slowest link shared by all devices of the larger end.
+/// Returns the level that the closed form may assume between any two groups: the slowest link, shared by all devices
+/// of the larger end.
 FabricLevel level_of_links(const Cluster& cluster) {
   FabricLevel level;
   level.name = "links between groups";
@@ -96,7 +99,7 @@ FabricLevel level_of_links(const Cluster& cluster) {
   return level;
 }
 
-/// All groups must reach each other.
+/// Checks that all groups reach each other.
 void check_ways(base::Reader& reader, std::string_view key, const Cluster& cluster) {
   const SiteGraph graph = graph_of(cluster);
   if (Status error = reach_each_other(graph, static_cast<std::int64_t>(cluster.groups.size())))

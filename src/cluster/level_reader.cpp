@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levels of a fabric: reading, and the arithmetic that turns links, uplinks and spans into bandwidth per device.
+// Reads levels of a fabric, and converts links, uplinks and spans into bandwidth per device.
 #include "cluster/level_reader.h"
 
 #include <algorithm>
@@ -39,12 +39,12 @@ FabricLevel resolve(const LevelSpec& spec, std::int64_t span, std::int64_t below
   level.span = span;
   if (spec.uplink.count() > 0) {
     level.bandwidth = spec.uplink / static_cast<double>(below);
-    // A device talking alone is held by the uplink or by its own link, whichever is slower.
+    // A device that sends alone is limited by the uplink or by its own link, whichever is slower.
     level.bandwidth_alone = link_below.count() > 0 ? std::min(spec.uplink, link_below) : spec.uplink;
   } else {
     level.bandwidth = level.bandwidth_alone = spec.link;
   }
-  if (level.per_peer.count() > 0) {  // direct links: a small domain has only those between its devices
+  if (level.per_peer.count() > 0) {  // direct links: a small domain only has those between its devices
     const BytesPerSecond links = level.per_peer * static_cast<double>(span - 1);
     level.bandwidth = std::min(level.bandwidth, links);
     level.bandwidth_alone = std::min(level.bandwidth_alone, links);
@@ -54,8 +54,8 @@ FabricLevel resolve(const LevelSpec& spec, std::int64_t span, std::int64_t below
   return level;
 }
 
-/// An inner domain of at most `wanted` devices in a node of `node`: equal parts if possible (6 cards under switches of
-/// 4: 3 + 3).
+/// Returns the size of an inner domain of at most `wanted` devices in a node of `node`: equal parts if possible (6
+/// cards under switches of 4: 3 + 3).
 std::int64_t fit_into_node(std::int64_t wanted, std::int64_t node) {
   if (wanted >= node) return node;
   const std::int64_t parts = ceil_div(node, wanted);

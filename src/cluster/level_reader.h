@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads one level of a fabric, as the catalogue's templates and the full form of a cluster file write it:
-//   {name, kind, span, bandwidth | uplink, bandwidth_alone, per_peer, latency, efficiency, oversubscription,
-//    start, ramp, small_group, congestion, direct_bytes, in_network_reduction, trace: [{at, bandwidth_factor,
-//    latency_factor}]}
+// Reads one level of a fabric, in the form of the catalogue's templates and of the full form of a cluster file.
+//   level   {name, kind, span, bandwidth | uplink, bandwidth_alone, per_peer, latency, efficiency, oversubscription,
+//            start, ramp, small_group, congestion, direct_bytes, in_network_reduction, trace}
+//   trace   [{at, bandwidth_factor, latency_factor}].
 //
-// `bandwidth` is per device and direction before oversubscription; `uplink` is what all devices of one domain of the
-// level below share, so that bandwidth = uplink / (devices of that domain), fixed once the spans are known
-// (resolve_levels).
+// The key `bandwidth` is per device and direction before oversubscription. All devices of one domain of the level below
+// share `uplink`: bandwidth = uplink / (devices of that domain). It is fixed once the spans are known (resolve_levels).
 #pragma once
 
 #include <cstdint>
@@ -18,13 +17,13 @@
 
 namespace espalier::cluster {
 
-/// Devices a domain spans: a number, or one of two words.
+/// States the devices that a domain spans: a number, or one of two words.
 struct DomainSpan {
   enum class Kind : std::uint8_t { devices, node, cluster } kind = Kind::node;
   std::int64_t devices = 0;  ///< kind == devices
 };
 
-/// A level whose span and shared bandwidth still depend on the node and cluster around it.
+/// Describes a level whose span and shared bandwidth still depend on the node and cluster around it.
 struct LevelSpec {
   FabricLevel level;  ///< span, bandwidth and bandwidth_alone are not final
   DomainSpan span;
@@ -34,30 +33,30 @@ struct LevelSpec {
   double oversubscription = 1.0;
 };
 
-/// `notes` gets a line for each default that was filled in.
+/// Reads a level. `notes` gets a line for each default used.
 LevelSpec read_level(base::Reader& reader, std::vector<std::string>& notes);
 std::vector<LinkChange> read_trace(base::Reader& reader);
 
-/// Spans and bandwidths for a node of `devices_per_node`. Inner levels shrink to equal parts of the node; those that do
-/// not fit at all are left out.
+/// Resolves spans and bandwidths for a node of `devices_per_node`. Inner levels shrink to equal parts of the node.
+/// Levels that do not fit at all are left out.
 std::vector<FabricLevel> resolve_node_levels(const std::vector<LevelSpec>& specs, std::int64_t devices_per_node);
-/// As written: every level stays; the caller checks nesting.
+/// Resolves the levels as written: every level stays, and the caller checks nesting.
 std::vector<FabricLevel> resolve_all_levels(const std::vector<LevelSpec>& specs, std::int64_t devices_per_node,
                                             std::int64_t total);
 
-/// "450 GB/s", "5 us": figures for notes.
+/// Return figures for notes: "450 GB/s", "5 us".
 std::string format_bandwidth(BytesPerSecond bandwidth);
 std::string format_latency(Seconds latency);
 
 // Ranges shared by all readers of fabrics.
 inline constexpr double kMaxBandwidth = 1e15;  ///< bytes/s
 inline constexpr double kMaxLatency = 10.0;    ///< s
-/// A rate in (0, kMaxBandwidth]; records an error otherwise. Absent: `fallback`.
+/// Reads a rate in (0, kMaxBandwidth]; records an error otherwise. If absent, returns `fallback`.
 double read_bandwidth(base::Reader& reader, std::string_view key, double fallback);
 double read_latency(base::Reader& reader, std::string_view key, double fallback);
 double read_efficiency(base::Reader& reader, std::string_view key, double fallback);
-/// start, ramp, small_group, congestion, direct_bytes: how time depends on message size and group; what is absent keeps
-/// its value.
+/// Reads start, ramp, small_group, congestion and direct_bytes, which define how time depends on message size and
+/// group. Absent keys keep their value.
 void read_shape(base::Reader& reader, FabricLevel& level);
 FabricKind read_kind(base::Reader& reader, FabricKind fallback);
 

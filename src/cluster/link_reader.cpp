@@ -27,7 +27,7 @@ class LinkList {
  public:
   explicit LinkList(Cluster& cluster) : cluster_(&cluster), names_(names_of_ends(cluster)) {}
 
-  /// The name of a group or site at `key`; an error otherwise.
+  /// Reads the name of a group or site at `key`; records an error otherwise.
   std::string end(base::Reader& reader, std::string_view key) const {
     std::string name = reader.required_string(key);
     if (!reader.sink().ok() || std::find(names_.begin(), names_.end(), name) != names_.end()) return name;
@@ -70,7 +70,7 @@ void read_link(base::Reader& item, LinkSharing usual, LinkList& list, std::vecto
   if (both) list.add(item, link);
 }
 
-/// One figure of the matrix; rows from a group or site to itself say nothing about links.
+/// Reads one figure of the matrix. Rows from a group or site to itself are not links.
 void read_entry(base::Reader& row, LinkSharing sharing, LinkList& list, std::set<std::string>& own) {
   GroupLink link;
   link.from = list.end(row, "from");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Made-up traces: rhythms, neighbours, failures, spot instances.
+// Generates traces: rhythms, neighbours, failures, spot instances.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -11,7 +11,7 @@
 namespace espalier {
 namespace {
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a seed gives the same numbers everywhere.
+/// Implements SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a seed gives the same numbers everywhere.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -21,7 +21,7 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
     return z ^ (z >> 31);
   }
-  /// Exponentially distributed, above 0.
+  /// Returns an exponentially distributed number above 0.
   double exponential(double mean) {
     const double uniform = (static_cast<double>(next() >> 11) + 0.5) * 0x1p-53;
     return -mean * std::log(uniform);
@@ -31,7 +31,7 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Whole milliseconds: what CSV files hold exactly.
+/// Rounds to whole milliseconds, which CSV files hold exactly.
 Seconds rounded(double seconds) { return Seconds(std::round(seconds * 1e3) / 1e3); }
 
 std::string node_name(std::int64_t node) { return cat("node:", node); }
@@ -60,7 +60,7 @@ CapacityTrace bursty_neighbour(const std::string& target, Seconds length, Second
   while (at < length.count()) {
     busy = !busy;
     const Seconds when = rounded(at);
-    // shorter than a millisecond
+    // The previous state lasted less than a millisecond.
     if (!trace.changes.empty() && trace.changes.back().at >= when) trace.changes.pop_back();
     trace.changes.push_back({when, busy ? 1.0 - share : 1.0, 1.0});
     at += random.exponential(busy ? mean_busy.count() : mean_quiet.count());
@@ -109,8 +109,8 @@ std::vector<ClusterEvent> preemptions(std::int64_t first_node, std::int64_t coun
       at += random.exponential(here ? mean_here.count() : mean_away.count());
     }
   }
-  // Nodes were made one after the other, each in its own order: a stable sort leaves equal times by node, and a node's
-  // own events in order.
+  // Nodes were generated one after the other, each in its own order. A stable sort keeps equal times in node order,
+  // and a node's own events in order.
   std::stable_sort(events.begin(), events.end(), [](const ClusterEvent& a, const ClusterEvent& b) { return a.at < b.at; });
   return events;
 }

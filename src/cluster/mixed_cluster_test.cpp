@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixed clusters: names and numbers, speeds, what joins groups, prices; each form counted by hand, mistakes with place
-// and hint.
+// Tests mixed clusters: names and numbers, speeds, joins of groups, prices. Each form is counted by hand; mistakes
+// are reported with place and hint.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Two nodes of 8 A100 (node:0, node:1; rank:0 … rank:15) and three nodes of 4 V100 (node:2 … node:4; rank:16 …
-// rank:27).
+// There are two nodes of 8 A100 (node:0, node:1; rank:0 … rank:15) and three nodes of 4 V100 (node:2 … node:4;
+// rank:16 … rank:27).
 constexpr const char* kGroups =
     "groups: [{name: fast, nodes: 2, devices_per_node: 8, device: a100-sxm-40gb, site: east, price_per_device_hour: 2.5},"
     " {nodes: 3, devices_per_node: 4, device: v100-sxm-16gb, site: west, speed: {\"node:3\": 0.8, \"rank:21\": 0.5}}]\n";
@@ -51,7 +51,7 @@ TEST(MixedCluster, NumbersRunNodeByNodeGroupByGroup) {
   EXPECT_FALSE(c.groups[1].price_per_device_hour.has_value());
 }
 
-// node:3 holds ranks 20 to 23; the word about rank:21 itself counts more than that about its node.
+// node:3 holds ranks 20 to 23; the entry of rank:21 itself overrides that of its node.
 TEST(MixedCluster, ASlowRankTakesThePlaceOfItsNode) {
   const Cluster c = loaded(kGroups);
   EXPECT_TRUE(c.has_speeds());
@@ -78,8 +78,8 @@ TEST(MixedCluster, TargetsByName) {
   EXPECT_FALSE(target_called(c, "rank:", "x").ok());
 }
 
-// Directed: 10 Gb/s = 1.25 GB/s one way, 5 Gb/s back. The A100 group is at 8 NICs of 200 Gb/s a node, so the link is
-// the narrowest.
+// Links are directed: 10 Gb/s = 1.25 GB/s one way, 5 Gb/s back. The A100 group has 8 NICs of 200 Gb/s a node, so the
+// link is the narrowest.
 TEST(MixedCluster, LinksAreDirected) {
   const Cluster c = loaded(std::string(kGroups) +
                            "links: [{from: fast, to: b, bandwidth: 10Gb/s, latency: 30ms},"
@@ -93,16 +93,15 @@ TEST(MixedCluster, LinksAreDirected) {
   EXPECT_DOUBLE_EQ(there.latency.count(), 0.030);
   EXPECT_THAT(back.links, ElementsAre(1u));
   EXPECT_DOUBLE_EQ(back.bandwidth.count(), 0.625e9);
-  // The level that stands for them all: the line shared by the 16 devices of the larger group; a pair by the 8 of a
-  // node.
+  // One level represents them all: the 16 devices of the larger group share the line; the 8 of a node share a pair.
   ASSERT_EQ(c.inter.size(), 1u);
   EXPECT_EQ(c.inter[0].span, 28);
   EXPECT_DOUBLE_EQ(c.inter[0].bandwidth.count(), 0.625e9 / 8);
   EXPECT_DOUBLE_EQ(c.inter[0].latency.count(), 0.030);
 }
 
-// a – x, then the line between the sites, then y – c: 1 ms, and nothing for the ways to the sites' routers. b stands in
-// the site of a.
+// The path is a – x, then the line between the sites, then y – c: 1 ms, and nothing for the paths to the sites'
+// routers. b is in the site of a.
 TEST(MixedCluster, LinksBetweenSitesJoinTheirGroups) {
   const Cluster c = loaded(
       "groups: [{nodes: 2, device: h100-sxm-80gb, site: x}, {nodes: 2, device: a100-sxm-40gb, site: x},"
@@ -112,11 +111,11 @@ TEST(MixedCluster, LinksBetweenSitesJoinTheirGroups) {
   EXPECT_DOUBLE_EQ(c.path(0, 2).latency.count(), 1e-3);
   EXPECT_DOUBLE_EQ(c.path(0, 2).bandwidth.count(), 5e9);
   EXPECT_TRUE(c.path(0, 1).links.empty());
-  // 8 × 25 GB/s · η, the slower node
+  // The slower node has 8 × 25 GB/s · η.
   EXPECT_DOUBLE_EQ(c.path(0, 1).bandwidth.count(), c.groups[1].node_bandwidth.count());
 }
 
-// No link a-c: by way of b. A direct link is taken even where the way round is shorter.
+// Without a link a-c, the path goes through b. A direct link is used even if the path through b is shorter.
 TEST(MixedCluster, WaysRoundAndDirectLinks) {
   const std::string groups =
       "groups: [{nodes: 1, device: l4}, {nodes: 1, device: l4}, {nodes: 1, device: l4}]\nlinks: ["
@@ -143,9 +142,8 @@ TEST(MixedCluster, MatrixInPlace) {
   EXPECT_THAT(c.notes, testing::Contains(HasSubstr("sharing = node_pair")));
 }
 
-// InfiniBand and Ethernet only: 25 Gb/s · 0.7 a node. Two groups that both have Ethernet talk at the slower of their
-// nodes. Group a moves 100 Gb/s, 12.5 GB/s, a device at 2 us; b 200 Gb/s for two devices, the same share, at 5 us. The
-// join has the share and the longer latency; twice the bandwidth of a leaves both as they are.
+// Group a has 100 Gb/s, 12.5 GB/s, a device at 2 us; b has 200 Gb/s for two devices, the same share, at 5 us. The join
+// has the share and the longer latency. Twice the bandwidth of a changes neither.
 TEST(MixedCluster, TheJoinTakesTheWorstOfEachFigure) {
   const auto join = [](const std::string& bandwidth) {
     const Cluster c =
@@ -164,6 +162,8 @@ TEST(MixedCluster, TheJoinTakesTheWorstOfEachFigure) {
   EXPECT_EQ(twice.latency.count(), 5e-6);
 }
 
+// With InfiniBand on one side and Ethernet on the other, a node has 25 Gb/s · 0.7. Two groups that both have Ethernet
+// use the slower of their nodes' rates.
 TEST(MixedCluster, WithoutACommonInterfaceNodesFallBack) {
   const Cluster c = loaded(
       "groups: [{nodes: 2, device: h100-sxm-80gb, nic: infiniband}, {nodes: 2, device: l4, nic: [Ethernet]},"
@@ -175,7 +175,7 @@ TEST(MixedCluster, WithoutACommonInterfaceNodesFallBack) {
   EXPECT_THAT(c.notes,
               testing::Contains(HasSubstr("a (infiniband) and b (ethernet) have no kind of network interface in common")));
   const Cluster same = loaded("groups: [{nodes: 2, device: h100-sxm-80gb, nic: infiniband}, {nodes: 2, device: l4}]");
-  EXPECT_TRUE(same.links.empty());  // one that is not stated talks to everybody
+  EXPECT_TRUE(same.links.empty());  // an unstated interface meets all others
 }
 
 TEST(MixedCluster, EgressIsPricedByGroupsThenBySites) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words that files use for the enums of espalier/cluster.h, in the order of the enumerators.
+// Defines the words that files use for the enums of espalier/cluster.h, in the order of the enumerators.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levels between nodes: NICs shared by the devices of a node, pods, oversubscription.
+// Implements levels between nodes: NICs shared by the devices of a node, pods, oversubscription.
 #include "cluster/network.h"
 #include "base/division.h"
 

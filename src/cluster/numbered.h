@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names with a number: "node:3", "rank:17".
+// Reads names with a number: "node:3", "rank:17".
 #pragma once
 
 #include <charconv>
@@ -9,7 +9,7 @@
 
 namespace espalier::cluster {
 
-/// The number behind "word:"; nullopt for anything else ("node:", "node:+3", "node:3x").
+/// Returns the number after "word:"; nullopt for anything else ("node:", "node:+3", "node:3x").
 inline std::optional<std::int64_t> numbered(std::string_view word, std::string_view text) {
   if (!text.starts_with(word) || text.size() <= word.size() + 1 || text[word.size()] != ':') return std::nullopt;
   text.remove_prefix(word.size() + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Best ways between sites, and what a Cluster's groups and sites look like as a graph.
+// Finds the best paths between sites, and converts a Cluster's groups and sites to a graph.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -12,9 +12,9 @@
 namespace espalier::cluster {
 namespace {
 
-constexpr double kUnlimited = 1e15;  ///< bytes/s, where the interfaces of a group are not known
+constexpr double kUnlimited = 1e15;  ///< bytes/s, if the interfaces of a group are unknown
 
-/// How good a way is: latency, then links; less is better.
+/// Compares paths: latency, then links; less is better.
 using Length = std::tuple<double, std::int64_t>;
 constexpr Length kFar{std::numeric_limits<double>::infinity(), std::numeric_limits<std::int64_t>::max()};
 
@@ -27,7 +27,7 @@ LinksInto links_into(const SiteGraph& graph) {
   return into;
 }
 
-/// Dijkstra from `target` backwards.
+/// Runs Dijkstra's algorithm backwards from `target`.
 std::vector<LinkId> ways_to(const SiteGraph& graph, const LinksInto& into, std::int64_t target) {
   std::vector<Length> length(graph.names.size(), kFar);
   std::vector<LinkId> next(graph.names.size(), -1);
@@ -56,7 +56,7 @@ std::vector<LinkId> ways_to(const SiteGraph& graph, const LinksInto& into, std::
   return next;
 }
 
-/// Routers for the sites that links name, and the ways of their groups to them.
+/// Adds routers for the sites that links name, and the paths of their groups to them.
 void add_routers(const Cluster& cluster, SiteGraph& graph) {
   const auto groups = static_cast<std::int64_t>(cluster.groups.size());
   for (const std::string& site : cluster.sites()) {
@@ -145,7 +145,7 @@ GroupPath Cluster::path(std::size_t from_group, std::size_t to_group) const {
   const std::vector<cluster::LinkId> next = cluster::next_links(graph, static_cast<std::int64_t>(to_group));
   path.bandwidth = narrower(from.node_bandwidth, to.node_bandwidth);
   for (std::size_t at = from_group; at != to_group;) {
-    if (next[at] < 0) return GroupPath{};  // readers refuse such clusters; links that were lost since may leave one
+    if (next[at] < 0) return GroupPath{};  // readers refuse such clusters; links lost later may leave one
     const auto link = static_cast<std::size_t>(next[at]);
     if (link < links.size()) path.links.push_back(link);
     path.bandwidth = narrower(path.bandwidth, graph.links[link].bandwidth);

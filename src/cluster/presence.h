@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes are there while events happen one after the other.
+// Tracks which nodes are present while events happen in sequence.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@ namespace espalier::cluster {
 
 class Presence {
  public:
-  /// All nodes are there. Keeps a reference to the cluster.
+  /// Starts with all nodes present. Keeps a reference to the cluster.
   explicit Presence(const Cluster& cluster) : cluster_(&cluster) {}
 
-  /// A join or leave; other events change nothing. The error says what is wrong with it now: "node:3 is away already".
+  /// Applies a join or leave; other events change nothing. The error states what is wrong at this point: "node:3 is
+  /// away already".
   Status apply(const ClusterEvent& event);
   [[nodiscard]] bool here(std::int64_t node) const;
-  /// Nodes that are away, ascending.
+  /// Returns the nodes that are away, in ascending order.
   [[nodiscard]] std::vector<std::int64_t> away() const;
 
  private:
@@ -31,7 +32,7 @@ class Presence {
   Status move_several(std::size_t group, double count, bool join);
 
   const Cluster* cluster_;
-  std::map<std::size_t, Nodes> groups_;  ///< of which some node has come or gone
+  std::map<std::size_t, Nodes> groups_;  ///< only groups with nodes that came or left
 };
 
 }  // namespace espalier::cluster

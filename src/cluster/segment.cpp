@@ -12,7 +12,7 @@ std::string domain_of(const std::string& name, const NodeGroup& group) {
   return name + " domain of " + std::to_string(group.domain_nodes) + " nodes";
 }
 
-/// What the segment leaves in the last domain, in words.
+/// Returns a note on how the segment fills the last domain.
 std::string fill_note(const std::string& path, const std::string& domain, const NodeGroup& group, std::int64_t segment) {
   const std::int64_t rest = group.nodes % segment;
   return path + ".segment = " + std::to_string(segment) + " nodes of each " + domain_of(domain, group) +

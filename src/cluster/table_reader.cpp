@@ -41,7 +41,7 @@ base::Node cell_of(std::string_view text, base::TextPosition place, bool quoted)
   return node;
 }
 
-/// One line into cells; the error is an open quote, or too many cells.
+/// Splits one line into cells. Errors are an open quote, or too many cells.
 Result<TableRow> cells_of(std::string_view line, std::int32_t number, const std::string& where) {
   TableRow row;
   row.line = number;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables in comma-separated files: a header line with column names, then rows. Lines that begin with '#' and empty
-// lines are passed over; a cell in double quotes may hold commas. Cells that read as a number become numbers, empty
-// ones null, all others text; each keeps its place, so that messages point into the file.
+// Reads tables in comma-separated files: a header line with column names, then rows. Lines that begin with '#' and
+// empty lines are skipped; a cell in double quotes may hold commas. Cells that read as a number become numbers, empty
+// ones null, all others text. Each keeps its place, so that messages point into the file.
 #pragma once
 
 #include <string>
@@ -14,18 +14,18 @@ namespace espalier::cluster {
 
 inline constexpr std::size_t kMaxTableRows = 100'000;
 
-/// The cells of one line.
+/// Holds the cells of one line.
 struct TableRow {
   std::int32_t line = 1;
   std::vector<base::Node> cells;
 };
 
-/// The rows of a text without header: what foreign traces look like. Errors: text that is not UTF-8, an open quote, too
-/// many rows.
+/// Reads the rows of a text without header, as in foreign traces. Errors are text that is not UTF-8, an open quote,
+/// and too many rows.
 Result<std::vector<TableRow>> read_rows(std::string_view text, const std::string& where);
 
-/// {key: [{column: cell, …}, …]}, as if it had been written in place. The header must hold just `columns`, in any
-/// order.
+/// Returns {key: [{column: cell, …}, …]}, as if it had been written in place. The header must hold exactly `columns`,
+/// in any order.
 Result<base::Document> read_table(std::string_view text, const std::string& where, const std::string& key,
                                   const std::vector<std::string>& columns);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What "a", "node:3", "rank:17" and "a-b" name in a cluster.
+// Resolves "a", "node:3", "rank:17" and "a-b" to targets in a cluster.
 #include "base/document.h"
 #include "base/format.h"
 #include "base/text.h"

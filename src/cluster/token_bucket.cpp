@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token buckets in closed form; the equations stand in espalier/cluster_change.h.
+// Implements token buckets in closed form; the equations are in espalier/cluster_change.h.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,7 +22,7 @@ Seconds full_rate_lasts(const TokenBucket& bucket, TokenState state) {
 
 TokenState after(const TokenBucket& bucket, TokenState state, BytesPerSecond rate, Seconds time) {
   ESPALIER_CHECK(time.count() >= 0.0 && rate.count() >= 0.0);
-  // Without tokens nothing faster than the sustained rate gets through, so that they stay at 0.
+  // Without tokens the rate is limited to the sustained one, so that they stay at 0.
   const double sending = std::min(rate, bucket.full).count();
   const double tokens = state.tokens + (bucket.sustained.count() - sending) * time.count();
   return {std::clamp(tokens, 0.0, static_cast<double>(bucket.bucket.count()))};
@@ -45,7 +45,7 @@ Seconds lasting_time_to_move(const TokenBucket& bucket, double bytes, Seconds pa
 
 namespace {
 
-/// A node gives no more than `node`, a device of it no more than `device`.
+/// Limits the bandwidth of a node to `node`, and that of each of its devices to `device`.
 void hold_down(std::vector<FabricLevel>& levels, double node, double device) {
   for (FabricLevel& level : levels) {
     level.bandwidth = BytesPerSecond(std::min(level.bandwidth.count(), device));
@@ -62,12 +62,12 @@ Cluster at_bucket_rates(const Cluster& cluster, double share) {
   for (const TokenBucket& bucket : cluster.token_buckets) {
     const double rate = bucket.sustained.count() * std::pow(bucket.full.count() / bucket.sustained.count(), share);
     const auto target = target_called(cluster, bucket.target, "capacity");
-    ESPALIER_CHECK(target.ok());  // readers refuse what names nothing
+    ESPALIER_CHECK(target.ok());  // readers refuse unknown targets
     if (target->kind == ClusterTarget::Kind::link) {
       BytesPerSecond& link = out.links[static_cast<std::size_t>(target->index)].bandwidth;
       const double part = std::min(1.0, rate / link.count());
       link = BytesPerSecond(link.count() * part);
-      // No pair of groups is slower than this level.
+      // All pairs of groups are at least as fast as this level.
       if (!out.inter.empty()) hold_down(out.inter, rate, out.inter.front().bandwidth.count() * part);
       continue;
     }

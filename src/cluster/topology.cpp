@@ -63,7 +63,7 @@ std::int64_t Topology::network_domain(std::int64_t device) const {
   return run.first + (device - run.first) / below * below;
 }
 
-/// From the device up to the switch that joins the domains of `level`.
+/// Appends the links from the device up to the switch that joins the domains of `level`.
 void Topology::leave(const Run& run, std::int64_t device, std::size_t level, std::vector<LinkId>& links) const {
   const Medium& medium = run.media[static_cast<std::size_t>(run.levels[level].medium)];
   const std::int64_t place = device - run.first;
@@ -72,7 +72,7 @@ void Topology::leave(const Run& run, std::int64_t device, std::size_t level, std
     if (run.levels[k].trunk != kNone) links.push_back(link_at(run.levels[k].trunk, place / run.levels[k].below));
 }
 
-/// The way of leave() backwards, over the links of the opposite direction.
+/// Appends the path of leave() backwards, over the links of the opposite direction.
 void Topology::enter(const Run& run, std::int64_t device, std::size_t level, std::vector<LinkId>& links) const {
   const Medium& medium = run.media[static_cast<std::size_t>(run.levels[level].medium)];
   const std::int64_t place = device - run.first;
@@ -81,8 +81,9 @@ void Topology::enter(const Run& run, std::int64_t device, std::size_t level, std
   links.push_back(link_at(medium.out + 1, place / medium.share));
 }
 
-/// The device's node counted among those at `site`: its own group, or a router with several. Of a site in between, the
-/// node that forwards: the i-th for the i-th, from the start again where there are fewer.
+/// Returns the index of the device's node among those at `site`: in its own group, or behind a router with several
+/// groups. At an intermediate site it is the node that forwards: the i-th for the i-th, starting over if there are
+/// fewer.
 std::int64_t Topology::node_at(const Run& run, std::int64_t device, std::int64_t site, std::int64_t nodes) const {
   const std::int64_t in_run = (device - run.first) / run.devices_per_node;
   const bool router = site >= static_cast<std::int64_t>(runs_.size());

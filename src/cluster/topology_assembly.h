@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts a Topology together: site links first, then the links of each run of equal nodes. For the builders only.
+// Assembles a Topology: site links first, then the links of each run of equal nodes. For the builders only.
 #pragma once
 
 #include "cluster/topology.h"
@@ -9,16 +9,18 @@ namespace espalier::cluster {
 
 class TopologyAssembly {
  public:
-  /// Links between sites and the table of routes; the first `ends` sites must all reach each other. Before any run.
+  /// Adds links between sites and the table of routes. The first `ends` sites must all reach each other. Must precede
+  /// all runs.
   Status add_sites(const SiteGraph& graph, std::int64_t ends);
-  /// The next devices, all in sites: `count` of them, the first in `site`.
+  /// Adds the next devices, all in sites: `count` of them, the first in `site`.
   void add_single_devices(std::int64_t count, std::int64_t site);
-  /// The next `count` devices with nested levels. `joined`: the last level joins this run, of nodes of so many devices,
-  /// with others, and each node has its own share of it; 0: none does.
+  /// Adds the next `count` devices with nested levels. If `joined` is not 0, the last level joins this run with
+  /// others. Its nodes then have `joined` devices, and each has its own share of the level.
   void add_run(std::int64_t count, std::vector<FabricLevel> levels, std::int64_t site, std::int64_t joined);
-  /// Of the run added last: how its nodes are counted at the ends of ways that are not one line.
+  /// Sets how nodes of the run added last are counted at the ends of ways that are not one line.
   void count_nodes(std::int64_t devices_per_node, std::int64_t first_at_router);
-  /// Capacities over time and token buckets of the cluster, on the links that their targets mean. After all runs.
+  /// Adds capacities over time and token buckets of the cluster to the links that their targets mean. Must follow all
+  /// runs.
   void add_changes(const Cluster& cluster);
   [[nodiscard]] Topology finish() &&;
 
@@ -34,8 +36,8 @@ class TopologyAssembly {
   Topology made_;
 };
 
-/// What a group of one node without levels between nodes leaves it by: the interfaces of the node, which its devices
-/// share.
+/// Returns the network by which traffic leaves a group of one node without levels between nodes: the interfaces of
+/// the node, shared by its devices.
 FabricLevel network_of_one_node(const NodeGroup& group);
 
 }  // namespace espalier::cluster

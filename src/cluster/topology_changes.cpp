@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capacities over time and token buckets of a cluster, put on the links that they mean (topology_builders.h).
+// Puts capacities over time and token buckets of a cluster on the links that they mean (topology_builders.h).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,7 +10,7 @@
 namespace espalier::cluster {
 namespace {
 
-/// The product of two piecewise constant functions that are 1 before their first change.
+/// Returns the product of two piecewise constant functions that are 1 before their first change.
 std::vector<LinkChange> product(const std::vector<LinkChange>& a, const std::vector<LinkChange>& b) {
   std::vector<LinkChange> both;
   LinkChange now_a{Seconds(0)}, now_b{Seconds(0)};
@@ -23,7 +23,7 @@ std::vector<LinkChange> product(const std::vector<LinkChange>& a, const std::vec
   return both;
 }
 
-/// Devices of a node or of one rank.
+/// Returns the first device and the number of devices of a node or of one rank.
 std::pair<std::int64_t, std::int64_t> devices_of(const Cluster& cluster, const ClusterTarget& target) {
   if (target.kind == ClusterTarget::Kind::device) return {target.index, 1};
   return {cluster.first_device_of_node(target.index), cluster.groups[cluster.group_of_node(target.index)].devices_per_node};
@@ -31,10 +31,10 @@ std::pair<std::int64_t, std::int64_t> devices_of(const Cluster& cluster, const C
 
 }  // namespace
 
-/// Each once, ascending.
+/// Returns the links of a target, each once, in ascending order.
 std::vector<LinkId> TopologyAssembly::links_of(const Cluster& cluster, const std::string& name) const {
   const auto target = target_called(cluster, name, "capacity");
-  ESPALIER_CHECK(target.ok());  // readers refuse what names nothing
+  ESPALIER_CHECK(target.ok());  // readers refuse unknown targets
   if (target->kind == ClusterTarget::Kind::link) {
     ESPALIER_CHECK(!made_.ways_.empty());
     return made_.links_of_way(static_cast<std::size_t>(target->index));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links between sites and the table of routes over them.
+// Adds links between sites and the table of routes over them.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -39,7 +39,7 @@ Status check_graph(const SiteGraph& graph, std::int64_t ends) {
 
 }  // namespace
 
-/// A way between sites: one link, one for each node at either end, or one for each pair of them.
+/// Adds a way between sites: one link, one for each node at either end, or one for each pair of them.
 Status TopologyAssembly::add_way(const SiteGraph& graph, const SiteLink& link) {
   Topology::Way way;
   way.first = static_cast<LinkId>(made_.links_);
@@ -68,7 +68,7 @@ Status TopologyAssembly::add_way(const SiteGraph& graph, const SiteLink& link) {
     LinkRange in = range;
     in.names = LinkRange::Names::nodes_to;
     in.count = way.to_nodes;
-    in.latency_s = 0.0;  // counted once, where it leaves
+    in.latency_s = 0.0;  // counted once, at the outgoing end
     range.names = LinkRange::Names::nodes_from;
     range.count = way.from_nodes;
     add_range(std::move(range));

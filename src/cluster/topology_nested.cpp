@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links of nested levels: ports, trunks and pairs of each medium; the rules stand in topology_builders.h.
+// Adds links of nested levels: ports, trunks and pairs of each medium. topology_builders.h defines the rules.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -34,7 +34,8 @@ bool same_medium(const FabricLevel& a, const FabricLevel& b) {
 
 double reached(const FabricLevel& level) { return level.bandwidth.count() * level.efficiency; }
 
-/// Devices behind one port, or 0 where the ratio of one device alone to all at once is not that of shared ports.
+/// Returns the number of devices behind one port. Returns 0 if the ratio of one device alone to all at once does not
+/// fit shared ports.
 std::int64_t devices_per_port(const FabricLevel& level, std::int64_t below) {
   const double all = level.bandwidth.count(), alone = level.bandwidth_alone.count();
   if (all <= 0 || alone <= all * (1.0 + 1e-9)) return 1;
@@ -44,7 +45,7 @@ std::int64_t devices_per_port(const FabricLevel& level, std::int64_t below) {
   return below % share == 0 ? share : 0;
 }
 
-/// The level that joins groups, no faster than the network of the group that it leaves.
+/// Returns the level that joins groups, no faster than the network of the group that traffic leaves.
 FabricLevel within(FabricLevel level, const FabricLevel& network) {
   if (level.efficiency <= 0) return level;
   const double most = reached(network) / level.efficiency;
@@ -66,7 +67,7 @@ std::int32_t TopologyAssembly::add_range(LinkRange range) {
   return static_cast<std::int32_t>(made_.ranges_.size() - 1);
 }
 
-/// The range and its mirror right after it; returns the first.
+/// Adds the range and its mirror right after it; returns the first.
 std::int32_t TopologyAssembly::add_both_ways(LinkRange range, const std::string& name) {
   range.name = name + " out";
   const std::int32_t out = add_range(range);
@@ -102,7 +103,7 @@ void TopologyAssembly::add_pairs(Topology::Run& run, const FabricLevel& level, s
   run.levels[k].pairs = add_range(std::move(range));
 }
 
-/// Ports of levels lowest … after − 1, and the trunks that hold more than the ports do.
+/// Adds ports of levels lowest … after − 1, and the trunks that limit more than the ports do.
 void TopologyAssembly::add_medium(Topology::Run& run, const std::vector<FabricLevel>& levels, std::size_t lowest,
                                   std::size_t after, bool joined) {
   std::vector<double> most(after + 1, 0.0);  // max over this level and those above
@@ -135,7 +136,7 @@ void TopologyAssembly::add_medium(Topology::Run& run, const std::vector<FabricLe
     const double more = std::max(0.0, levels[k].latency.count() - latency);
     latency += more;
     const bool holds = most[k] < per_device * (1.0 - 1e-9) || more > 0 || !levels[k].trace.empty();
-    // A node with few devices has of the level that joins groups what one of them has alone.
+    // At the level that joins groups, a node with few devices has the rate of one device alone.
     const bool joins = joined && k + 1 == levels.size();
     const double own = joins ? levels[k].bandwidth_alone.count() * levels[k].efficiency : 0.0;
     if (k == lowest ? pooled : holds) add_trunk(run, levels[k], k, std::max(own, below * most[k]), 0.5 * more);
@@ -154,7 +155,7 @@ void TopologyAssembly::add_run(std::int64_t count, std::vector<FabricLevel> leve
     Topology::Level level;
     level.span = levels[k].span;
     level.below = k == 0 ? 1 : levels[k - 1].span;
-    if (joined > 0 && k + 1 == levels.size()) {  // the level that joins the run with others has a share for each node
+    if (joined > 0 && k + 1 == levels.size()) {  // each node has a share of the level that joins the run with others
       level.below = joined;
       level.span = std::max(level.span, count);
     }

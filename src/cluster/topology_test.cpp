@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Topologies: routes by hand, and the bandwidth that nested levels promise.
+// Tests topologies: routes by hand, and the bandwidth that nested levels promise.
 #include "cluster/topology.h"
 
 #include <gtest/gtest.h>
@@ -47,8 +47,8 @@ std::vector<std::string> names(const Topology& topology, std::int64_t a, std::in
 
 using Names = std::vector<std::string>;
 
-// Two nodes of four devices, a NIC each. 4·2 ports of NVLink, 4·2 NICs, a node: 32 links; 100 GB/s · 0.8 and 10 GB/s ·
-// 0.8.
+// There are two nodes of four devices, with a NIC for each device. 4·2 ports of NVLink and 4·2 NICs for each node
+// give 32 links of 100 GB/s · 0.8 and 10 GB/s · 0.8.
 TEST(Topology, TwoNodesWithANicForEachDevice) {
   const Topology topology = nested_topology(
       cluster_of(2, 4, {level("NVSwitch", FabricKind::nvswitch, 4, 100)}, {level("rails", FabricKind::rail_optimized, 8, 10)}));
@@ -76,7 +76,7 @@ TEST(Topology, ANetworkDomainIsWhatTheNetworkJoins) {
   EXPECT_EQ(alone.network_domain(3), 0);
 }
 
-// Four devices, two NICs of 20 GB/s: 10 GB/s each when all talk, 20 alone. One port of 20·0.8 for two devices.
+// Four devices have two NICs of 20 GB/s: 10 GB/s each when all send, 20 alone. One port of 20·0.8 serves two devices.
 TEST(Topology, NicsThatDevicesShareAreOnePort) {
   const Topology topology = nested_topology(
       cluster_of(2, 4, {level("PCIe", FabricKind::pcie_tree, 4, 30)}, {level("fat tree", FabricKind::fat_tree, 8, 10, 20)}));
@@ -85,8 +85,8 @@ TEST(Topology, NicsThatDevicesShareAreOnePort) {
   EXPECT_DOUBLE_EQ(route_bandwidth(topology, 2, 5), 16e9);
 }
 
-// Three NICs of 20 GB/s for four devices: 15 GB/s each when all talk. 20/15 devices share no port; the node's trunk
-// holds 4·15·0.8.
+// Four devices have three NICs of 20 GB/s: 15 GB/s each when all send. 20/15 devices cannot share a port, so the
+// node's trunk has 4·15·0.8.
 TEST(Topology, NicsThatDoNotDivideTheNodeArePooled) {
   const Topology topology = nested_topology(
       cluster_of(2, 4, {level("PCIe", FabricKind::pcie_tree, 4, 30)}, {level("fat tree", FabricKind::fat_tree, 8, 15, 20)}));
@@ -96,8 +96,8 @@ TEST(Topology, NicsThatDoNotDivideTheNodeArePooled) {
   EXPECT_DOUBLE_EQ(topology.range_of(topology.route(0, 7)[1]).capacity, 48e9);
 }
 
-// Pods of two nodes of two devices; NICs of 10 GB/s, above the pods a quarter of it: 4·2.5·0.8 for a pod of four
-// devices.
+// Pods have two nodes of two devices; NICs have 10 GB/s, and a quarter of it above the pods: 4·2.5·0.8 for a pod of
+// four devices.
 TEST(Topology, OversubscribedPodsShareATrunk) {
   const Topology topology =
       nested_topology(cluster_of(4, 2, {level("NVSwitch", FabricKind::nvswitch, 2, 100)},
@@ -108,7 +108,7 @@ TEST(Topology, OversubscribedPodsShareATrunk) {
   EXPECT_DOUBLE_EQ(topology.range_of(topology.route(1, 6)[1]).capacity, 8e9);
 }
 
-// Direct links of 50 GB/s between four devices whose ports move 100 GB/s.
+// Direct links of 50 GB/s join four devices whose ports have 100 GB/s.
 TEST(Topology, AMeshHasALinkForEachPair) {
   FabricLevel mesh = level("mesh", FabricKind::nvlink_mesh, 4, 100);
   mesh.per_peer = GBps(50);
@@ -119,7 +119,7 @@ TEST(Topology, AMeshHasALinkForEachPair) {
   EXPECT_NE(topology.route(0, 3)[1], topology.route(3, 0)[1]);
 }
 
-// A socket link of 30 GB/s is what two devices below a PCIe switch share; their own PCIe ports are on the way too.
+// Two devices below a PCIe switch share a socket link of 30 GB/s; their own PCIe ports are also on the path.
 TEST(Topology, LevelsOfOneMediumShareThePort) {
   const Topology topology = nested_topology(cluster_of(
       1, 4, {level("PCIe switch", FabricKind::pcie_tree, 2, 30), level("socket", FabricKind::pcie_tree, 4, 15, 30)}, {}));
@@ -128,7 +128,7 @@ TEST(Topology, LevelsOfOneMediumShareThePort) {
   EXPECT_DOUBLE_EQ(topology.range_of(topology.route(0, 3)[1]).capacity, 24e9);
 }
 
-// A higher level that is slower to cross: 2 µs at the ports, 6 µs more at the trunks, together the level's 8 µs.
+// A higher level is slower to cross: 2 µs at the ports and another 6 µs at the trunks make the level's 8 µs.
 TEST(Topology, LatencyOfALevelIsThatOfTheRoute) {
   FabricLevel spine = level("spine", FabricKind::fat_tree, 8, 10);
   spine.latency = microseconds(8);
@@ -146,7 +146,7 @@ TEST(Topology, TracesBelongToTheLinksOfTheirLevel) {
   EXPECT_EQ(topology.range_of(topology.route(0, 2)[0]).trace, rails.trace);
 }
 
-// What the closed form assumes: at level k every device moves β_k·η_k while all the others do the same.
+// Checks the assumption of the closed form: at level k every device moves β_k·η_k while all the others do the same.
 void expect_promised_bandwidth(const Cluster& cluster, const std::string& label) {
   const Topology topology = nested_topology(cluster);
   const std::vector<FabricLevel> levels = cluster.levels();
@@ -185,7 +185,7 @@ TEST(Topology, EveryDeviceOfTheCatalogueHasTheBandwidthOfItsLevels) {
   EXPECT_GE(pods_tried, 10u);
 }
 
-// All 8 devices send over the level: what is shared is full, not more.
+// All 8 devices send over the level: shared ports are exactly full.
 TEST(Topology, SharedPortsAreFullWhenAllTalk) {
   const Cluster cluster =
       cluster_of(2, 4, {level("PCIe", FabricKind::pcie_tree, 4, 30)}, {level("fat tree", FabricKind::fat_tree, 8, 10, 20)});
@@ -216,10 +216,10 @@ TEST(Topology, GroupsOfAMixedClusterMeetAboveTheirNetworks) {
   EXPECT_EQ(names(topology, 4, 6), (Names{"rank:4 PCIe out", "rank:6 PCIe in"}));
   EXPECT_EQ(names(topology, 1, 5), (Names{"rank:1 rails out", "rank:0-1 between trunk out", "rank:5 between in"}));
   EXPECT_DOUBLE_EQ(topology.range_of(topology.route(1, 5)[1]).capacity,
-                   2 * 5e9 * 0.8);  // each node has its own way to other groups
+                   2 * 5e9 * 0.8);  // each node has its own path to other groups
 }
 
-// A list of ranges and arithmetic on ids: no table has an entry for each device.
+// The topology is a list of ranges and arithmetic on ids: no table has an entry for each device.
 TEST(Topology, ManyDevicesAreAShortList) {
   const Result<Cluster> cluster = load_cluster("{nodes: 2048, devices_per_node: 8, device: h100-sxm-80gb}", "test");
   ASSERT_TRUE(cluster.ok());
@@ -299,7 +299,7 @@ TEST(Topology, GroupsJoinedByListedLinks) {
 TEST(Topology, WhatIsWrongWithAGraphIsSaid) {
   SiteGraph graph = line();
   graph.links.pop_back();
-  graph.links.erase(graph.links.begin() + 5);  // nothing leaves c any more
+  graph.links.erase(graph.links.begin() + 5);  // no link leaves c any more
   EXPECT_EQ(listed_topology(graph, 3).error().found, "no way from c to a");
   graph = line();
   graph.links[2].to = 1;

@@ -80,7 +80,7 @@ void read_speed(base::Reader& reader, std::int64_t first_node, std::int64_t firs
       for (std::int64_t i = 0; i < group.devices_per_node; ++i)
         of_node[first_device + (*node - first_node) * group.devices_per_node + i] = factor;
   }
-  of_device.merge(of_node);  // keeps what is there: a device's own factor
+  of_device.merge(of_node);  // keeps existing entries: a device's own factor
   for (const auto& [device, factor] : of_device)
     if (factor != 1.0) group.speed.push_back({device, factor});
 }

@@ -16,7 +16,7 @@ namespace {
 
 using i64 = std::int64_t;
 
-/// Bytes by region, before they are divided; `cheap` is the part that selective recomputation drops.
+/// Holds bytes by region, before they are divided; `cheap` is the part that selective recomputation drops.
 struct Regions {
   i64 split = 0, sequence = 0, whole = 0, expert = 0;
   i64 cheap_split = 0, cheap_sequence = 0, cheap_expert = 0;
@@ -31,7 +31,7 @@ struct Regions {
   }
 };
 
-/// Context of an operator that is counted: its neighbours, and the share of it that runs again.
+/// Holds the context of an operator that is counted: its neighbours, and the share of it that runs again.
 struct CountedOperator {
   const LayerKind& kind;
   const Operator& op;
@@ -43,10 +43,11 @@ struct CountedOperator {
   [[nodiscard]] bool runs_again(RecomputeModule module) const { return g.again.has(module); }
 };
 
-/// Whether the gradient of something trained needs the operator's input.
+/// Returns whether the gradient of something trained needs the operator's input.
 bool needs_input(const Operator& op) { return !op.frozen || op.adapters > 0; }
 
-/// 8-bit products keep the cast input; the output projection stays in 16 bits.
+/// Returns the bytes per element of a kept input. 8-bit products keep the cast input; the output projection stays in
+/// 16 bits.
 i64 kept_bytes(const Operator& op, const LayerGeometry& g) {
   return g.operand_bytes > 0 && op.split != TpSplit::vocab ? g.operand_bytes : g.element_bytes;
 }
@@ -56,19 +57,19 @@ i64 vocabulary_width(const Operator& op, i64 width, const LayerGeometry& g) {
   return op.split == TpSplit::vocab && g.padded_vocabulary > 0 ? g.padded_vocabulary : width;
 }
 
-/// Token copies on a rank before dispatch, and on the fullest expert rank after it.
+/// Return the token copies on a rank before dispatch, and on the fullest expert rank after it.
 i64 own_copies(const Operator& op, const LayerGeometry& g) { return ceil_div(g.tokens, g.sequence_split) * op.top_k; }
 i64 routed_tokens(const Operator& op, const LayerGeometry& g) {
   return static_cast<i64>(std::llround(std::ceil(static_cast<double>(own_copies(op, g)) * g.imbalance)));
 }
-/// Expert tensor parallelism gathers the copies of its ranks, unless they all hold the same tokens already (no sequence
-/// parallelism).
+/// Returns the number of ranks whose copies expert tensor parallelism gathers; 1 where they all hold the same tokens
+/// already (no sequence parallelism).
 i64 gathered(const LayerGeometry& g) { return g.sequence_split > 1 ? g.expert_split : 1; }
 
-/// What an activation keeps of an element of its input.
+/// Returns the bytes that an activation keeps per element of its input.
 i64 activation_bytes(const LayerGeometry& g) { return g.activation_bytes > 0 ? g.activation_bytes : g.element_bytes; }
 
-/// Scores of all queries on a rank, before heads are split.
+/// Returns the scores of all queries on a rank, before heads are split.
 i64 scores_of(const Operator& op, const LayerGeometry& g) {
   const i64 all_keys = op.cross ? g.cross_keys : keys_in_reach(op, g.keys);
   return g.tokens * op.heads * (op.window > 0 ? std::min(op.window, all_keys) : all_keys);
@@ -80,7 +81,7 @@ void add_attention(Regions& r, const CountedOperator& p) {
   const i64 a = g.element_bytes, t = g.tokens;
   const i64 kv_tokens = op.cross ? g.cross_tokens : t;
   const i64 q = a * t * op.heads * op.qk_dim;
-  // Split over more ranks than key/value heads every rank keeps a whole head.
+  // If there are more ranks than key/value heads, every rank keeps a whole head.
   const i64 kv_heads = op.kv_heads > 0 ? std::max<i64>(op.kv_heads, g.split) : 0;
   const i64 k = a * kv_tokens * kv_heads * op.qk_dim, v = a * kv_tokens * kv_heads * op.v_dim;
   const MadeOfLatents made = p.runs_again(RecomputeModule::mla_up_proj) ? made_of_latents(p.kind, op) : MadeOfLatents{};
@@ -114,8 +115,8 @@ void add_scan(Regions& r, const Operator& op, const LayerGeometry& g) {
   r.add(TpSplit::heads, a * t * (inputs + inverse) + 8 * t * op.heads);
 }
 
-/// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor, unless they
-/// cast it.
+/// Returns whether the router keeps its input, which the gate's weight gradient needs. Shared experts, if any, keep
+/// the same tensor, unless they cast it.
 bool router_keeps_input(const LayerKind& kind, const LayerGeometry& g) {
   const auto router = std::find_if(kind.operators.begin(), kind.operators.end(),
                                    [](const Operator& op) { return op.kind == OperatorKind::router; });
@@ -126,7 +127,7 @@ bool router_keeps_input(const LayerKind& kind, const LayerGeometry& g) {
   });
 }
 
-/// What the previous operator leaves behind decides whether a linear's input is a tensor of its own.
+/// Adds the input of a linear. The previous operator's output decides whether it is a tensor of its own.
 void add_linear(Regions& r, const CountedOperator& p) {
   const Operator& op = p.op;
   if (!needs_input(op)) return;
@@ -149,7 +150,7 @@ void add_activation(Regions& r, const CountedOperator& p) {
   r.add(region, t * p.g.element_bytes * gate, p.again.share > 0);
 }
 
-/// Experts behind the exchange: products and activation.
+/// Adds the products and the activation of experts behind the exchange.
 void add_expert(Regions& r, const CountedOperator& p) {
   const Operator& op = p.op;
   const LayerGeometry& g = p.g;
@@ -159,7 +160,7 @@ void add_expert(Regions& r, const CountedOperator& p) {
   if (after_activation && g.weighs_inside_experts && p.before->in == p.before->out)
     r.add_expert(ceil_div(g.element_bytes * copies * op.in, g.expert_split), cheap);
   if (op.frozen) return;
-  // after dispatch the routed copies are the first linear's input: counted there
+  // The routed copies after dispatch are the first linear's input, and are counted with the dispatch.
   if (p.before != nullptr && p.before->kind == OperatorKind::dispatch) return;
   const i64 divisor = op.split == TpSplit::row || op.kind == OperatorKind::expert_activation ? g.expert_split : 1;
   const i64 each = op.kind == OperatorKind::expert_linear ? kept_bytes(op, g) : activation_bytes(g);
@@ -204,14 +205,14 @@ void add_operator(Regions& r, const CountedOperator& p) {
 
 namespace {
 
-/// The same tensor feeds several linears (q, k, v written apart; MLA's two down-projections): it is kept once.
+/// Returns whether an earlier linear keeps the same input (q, k, v written separately; MLA's two down-projections).
 bool shares_input(const LayerKind& kind, std::size_t i) {
   const auto& ops = kind.operators;
   const Operator& op = ops[i];
   if (op.parallel) return true;
   if (i == 0 || op.kind != OperatorKind::linear || op.split == TpSplit::row || ops[i - 1].kind != OperatorKind::linear)
     return false;
-  // The previous linear's output is this one's input, unless it is split: then only a row linear reads it.
+  // The previous linear's output is this one's input, unless it is split: only a row linear reads a split output.
   if (ops[i - 1].out == op.in && ops[i - 1].split != TpSplit::column) return false;
   for (std::size_t j = i; j-- > 0 && ops[j].kind != OperatorKind::residual;)
     if (ops[j].kind == OperatorKind::linear && needs_input(ops[j]) && ops[j].in == op.in && ops[j].split != TpSplit::row &&
@@ -220,7 +221,7 @@ bool shares_input(const LayerKind& kind, std::size_t i) {
   return false;
 }
 
-/// Routed copies that only frozen experts read.
+/// Returns whether only frozen experts read the routed copies.
 bool for_frozen_experts(const LayerKind& kind, std::size_t i) {
   return kind.operators[i].kind == OperatorKind::dispatch && i + 1 < kind.operators.size() && kind.operators[i + 1].frozen;
 }
@@ -272,11 +273,11 @@ std::int64_t score_buffer(const LayerKind& kind, const LayerGeometry& g) {
 
 namespace {
 
-/// Forward and backward of one operator: its output, and the gradients of its input and output.
+/// Returns the forward and backward bytes of one operator: its output, and the gradients of its input and output.
 TransientBytes working_set(const LayerKind& kind, const Operator& op, const LayerGeometry& g, ActivationPolicy policy) {
   const i64 a = g.element_bytes, divisor = op.split != TpSplit::none ? g.split : g.sequence_split;
   const i64 out = op.kind == OperatorKind::linear || op.kind == OperatorKind::activation ? op.out : op.in;
-  // logits and their gradient: the loss's
+  // The loss counts the logits and their gradient.
   if (op.kind == OperatorKind::linear && op.split == TpSplit::vocab) return {};
   if (op.kind == OperatorKind::cross_entropy) {
     const i64 logits = ceil_div(g.loss.tokens_at_once(g.tokens) * vocabulary_width(op, op.in, g), divisor), copy = a == 4 ? 2 : 0;
@@ -288,25 +289,25 @@ TransientBytes working_set(const LayerKind& kind, const Operator& op, const Laye
   }
   if (op.kind == OperatorKind::attention) {
     const i64 q = i64{op.heads} * op.qk_dim, o = i64{op.heads} * op.v_dim;
-    // Unfused: the scores before the softmax; the gradients of dropout and softmax.
+    // Unfused attention adds the scores before the softmax, and the gradients of dropout and softmax.
     const i64 all_keys = op.cross ? g.cross_keys : keys_in_reach(op, g.keys),
               keys = op.window > 0 ? std::min(op.window, all_keys) : all_keys;
     const i64 scores = policy == ActivationPolicy::megatron_2022_unfused ? i64{op.heads} * keys : 0;
     return {ceil_div(a * g.tokens * (q + scores), divisor), ceil_div(a * g.tokens * (q + o + 2 * scores), divisor)};
   }
-  // with the states between chunks, in fp32
+  // Chunked scans also hold the states between chunks, in fp32.
   if (op.kind == OperatorKind::chunked_scan || op.kind == OperatorKind::gated_delta) {
     const i64 states = ceil_div(4 * g.tokens * op.heads * op.qk_dim * op.v_dim, op.chunk);
     return {ceil_div(a * g.tokens * op.out + states, divisor), ceil_div(a * g.tokens * (op.in + op.out) + 2 * states, divisor)};
   }
-  // indices in, not rows
+  // An embedding reads indices, not rows.
   if (op.kind == OperatorKind::embedding) return {a * g.tokens * op.out, a * g.tokens * op.out};
   i64 input = ceil_div(a * g.tokens * op.in, divisor), output = ceil_div(a * g.tokens * out, divisor);
   if (const ReplicatedKeys keys = replicated_keys(kind, op, g.weight_split); keys.any())
     output = a * g.tokens * ((op.out - keys.outputs) / g.weight_split + keys.on_rank());
   if (g.weight_split == 1 || op.kind != OperatorKind::linear) return {output, input + output};
-  // Split weights: the whole input of a column linear (gathered under sequence parallelism, then again for its weight
-  // gradient) and the whole output of a row linear, before it is reduced.
+  // Split weights need the whole input of a column linear: gathered under sequence parallelism, and again for its
+  // weight gradient. They also need the whole output of a row linear, before it is reduced.
   const i64 gathered_input = g.sequence_split > 1 ? a * g.tokens * op.in : 0;
   if (op.split == TpSplit::column) return {gathered_input + output, gathered_input + a * g.tokens * op.in + output};
   if (op.split == TpSplit::row) output = a * g.tokens * op.out;
@@ -317,7 +318,7 @@ TransientBytes working_set(const LayerKind& kind, const Operator& op, const Laye
 
 namespace {
 
-/// The copy that computes of a weight that is kept in fewer bits.
+/// Returns the bytes of the full-width copy of a weight that is kept in fewer bits.
 i64 written_out(const LayerKind& kind, const Operator& op, const LayerGeometry& g) {
   const bool linear = op.kind == OperatorKind::linear || op.kind == OperatorKind::expert_linear;
   if (!op.frozen || !g.writes_weights_out || kind.role != LayerRole::block || !linear) return 0;

@@ -46,8 +46,8 @@ SavedBytes saved(std::int32_t tp, bool sp) {
   return saved_activations(gpt_block(), g, ActivationPolicy::megatron_2022_unfused);
 }
 
-// The six expressions of the paper (equations 1, 2, 4, table 2). 5as/h is an integer multiple here: 5·96·2048/12288 =
-// 80.
+// The six expressions of the paper (equations 1, 2, 4, table 2). Here 5as/h is an integer multiple: 5·96·2048/12288
+// = 80.
 TEST(SavedActivations, NoneIsThirtyFourPlusScores) { EXPECT_EQ(saved(1, false).none, s * b * h * (34 + 5 * a * s / h)); }
 TEST(SavedActivations, TensorParallel) { EXPECT_EQ(saved(t, false).none, s * b * h * (10 + 24 / t) + 5 * a * s * s * b / t); }
 TEST(SavedActivations, TensorAndSequenceParallel) { EXPECT_EQ(saved(t, true).none, s * b * h / t * (34 + 5 * a * s / h)); }
@@ -58,9 +58,9 @@ TEST(SavedActivations, FullKeepsTheInput) {
   EXPECT_EQ(saved(t, true).full, 2 * s * b * h);
 }
 
-// A block of a tower, w = 8 wide, 2 heads, gated MLP of 10, 128 patches: norms (2·8 + 4) twice, inputs of qkv and
-// gate_up 2·8 each, queries, keys, values and output 4·2·8 and 4·2 of the softmax, gate and up 2·20, what the down
-// projection reads 2·10: 204 bytes a patch.
+// A block of a tower: w = 8 wide, 2 heads, gated MLP of 10, 128 patches. Norms keep (2·8 + 4) twice, and qkv and
+// gate_up 2·8 each of their inputs. Queries, keys, values and output keep 4·2·8, the softmax 4·2, gate and up 2·20,
+// the input of the down projection 2·10: 204 bytes per patch.
 TEST(SavedActivations, ATowerKeepsWhatItsPatchesNeed) {
   const auto model =
       load_model(R"({"model_type": "qwen2_5_vl", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1,
@@ -74,15 +74,15 @@ TEST(SavedActivations, ATowerKeepsWhatItsPatchesNeed) {
   const LayerKind& whole = model->layer(2);
   EXPECT_EQ(whole.name, "tower");
   EXPECT_EQ(saved_activations(whole, g, ActivationPolicy::fused_attention).none, 128 * 204);
-  // Scores of 64 patches of an image, or of the 4 of a window: 2 heads · 2 bytes each.
+  // The scores are of 64 patches of an image, or of the 4 of a window: 2 heads · 2 bytes each.
   const std::int64_t unfused = saved_activations(whole, g, ActivationPolicy::megatron_2022_unfused).none;
   const LayerKind window = model->layer(3);
   const std::int64_t inside = saved_activations(window, g, ActivationPolicy::megatron_2022_unfused).none;
   EXPECT_EQ(unfused - inside, 128 * 2 * 2 * (64 - 4));
 }
 
-// The head of 1,000 words on 8 ranks, 10 tokens each: an fp32 softmax is kept; logits before and their gradient after
-// it.
+// The head of 1,000 words on 8 ranks, 10 tokens each, keeps an fp32 softmax. The logits come before it and their
+// gradient after it.
 TEST(SavedActivations, TheLossKeepsWhatTheEngineSays) {
   LayerKind head;
   head.role = LayerRole::head;
@@ -103,14 +103,14 @@ TEST(SavedActivations, TheLossKeepsWhatTheEngineSays) {
   TransientBytes working = transient_activations(head, g, ActivationPolicy::fused_attention);
   EXPECT_EQ(working.forward, 2 * 10 * 1000 / 8);
   EXPECT_EQ(working.backward, 2 * 10 * 1000 / 8);
-  g.loss = {4, 10, 2};  // bf16 logits, fp32 copy, shifted copy beside the exponential
+  g.loss = {4, 10, 2};  // bf16 logits, fp32 copy, shifted copy together with the exponential
   working = transient_activations(head, g, ActivationPolicy::fused_attention);
   EXPECT_EQ(working.forward, 10 * 10 * 1000 / 8);
 }
 
-// 8-bit products keep their inputs in a byte. Of a GPT layer without dropout: the inputs of QKV and of the first linear
-// (after a norm) and of the second (4h) lose one byte an element; the projection, whose input attention keeps in 16
-// bits, keeps a cast of its own.
+// 8-bit products keep their inputs in a byte. In a GPT layer without dropout, the inputs of QKV and of the first
+// linear (after a norm) and of the second (4h) lose one byte per element. Attention keeps the input of the projection
+// in 16 bits; the projection keeps a cast of its own.
 TEST(SavedActivations, EightBitProductsKeepBytes) {
   LayerGeometry g = geometry(1, false);
   const std::int64_t wide = saved_activations(gpt_block(), g, ActivationPolicy::fused_attention).none;
@@ -119,7 +119,7 @@ TEST(SavedActivations, EightBitProductsKeepBytes) {
   EXPECT_EQ(wide - eight, s * b * (h + h + 4 * h - h));
 }
 
-// A lookup works on its output, not on one value per row of the table.
+// A look-up works on its output, not on one value per row of the table.
 TEST(SavedActivations, AnEmbeddingReadsIndices) {
   LayerKind kind;
   Operator table;
@@ -133,8 +133,8 @@ TEST(SavedActivations, AnEmbeddingReadsIndices) {
   EXPECT_EQ(transient_activations(kind, g, ActivationPolicy::fused_attention).backward, 2 * 10 * 64);
 }
 
-// Four tokens, 64 wide, a gated MLP of 100 under 4-way tensor and sequence parallelism: eager kernels keep the
-// activated gate too.
+// Four tokens, 64 wide, a gated MLP of 100 under 4-way tensor and sequence parallelism. Eager kernels also keep the
+// activated gate.
 TEST(SavedActivations, EagerGate) {
   LayerKind kind;
   kind.hidden = 64;
@@ -159,11 +159,11 @@ TEST(SavedActivations, EagerGate) {
   g.again.add(every_second_mm);  // up runs again, gate is kept
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 300);
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).selective, 2 * 64 + 2 * 100);
-  // backward: the input gathered again and its gradient, both whole, and the gradient of the output
+  // The backward holds the input gathered again and its gradient, both whole, and the gradient of the output.
   EXPECT_EQ(transient_activations(kind, g, ActivationPolicy::fused_attention).backward, 2 * (4 * 2 * 64) + 2 * 200);
 }
 
-// 10 tokens, 8 query heads and 2 of keys and values, 16 wide: q and k are kept as rotated and as projected, v and the
+// 10 tokens, 8 query heads and 2 of keys and values, 16 wide. q and k are kept as rotated and as projected, v and the
 // output once.
 TEST(SavedActivations, RotationMayCopyQueriesAndKeys) {
   LayerKind kind;
@@ -182,7 +182,7 @@ TEST(SavedActivations, RotationMayCopyQueriesAndKeys) {
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, once + 10 * 2 * 16 * (8 + 2));
 }
 
-// Half of what a block keeps waits in host memory; of other layers nothing does.
+// Half of what a block keeps waits in host memory; nothing does for other layers.
 TEST(SavedActivations, BlocksMayWaitInHostMemory) {
   LayerGeometry g = geometry(1, false);
   const SavedBytes here = saved_activations(gpt_block(), g, ActivationPolicy::fused_attention);
@@ -197,8 +197,8 @@ TEST(SavedActivations, BlocksMayWaitInHostMemory) {
   EXPECT_EQ(hosted_activations(head, g, here).none, 0);
 }
 
-// Megatron's cpu_offloading_num_layers is less than the number of layers: of 4 blocks 3 wait, as three quarters of
-// each.
+// Megatron's cpu_offloading_num_layers is less than the number of layers. 3 of 4 blocks wait, counted as three
+// quarters of each.
 TEST(SavedActivations, AnEngineMayLeaveBlocksOnTheDevice) {
   Model model;
   model.kinds = {gpt_block()};
@@ -213,8 +213,9 @@ TEST(SavedActivations, AnEngineMayLeaveBlocksOnTheDevice) {
   EXPECT_EQ(offloaded_share(engine, model), 0.0);
 }
 
-// Ten tokens of latents of 16 and 12 features; two heads of 8 and 4. Kept: the latents 320 + 240, queries 320, keys and
-// values 480, output and log-sum-exp 240. Recomputed up-projections: neither queries nor keys and values.
+// Ten tokens of latents of 16 and 12 features; two heads of 8 and 4. The layer keeps the latents 320 + 240, queries
+// 320, keys and values 480, output and log-sum-exp 240. With recomputed up-projections it keeps neither queries nor
+// keys and values.
 TEST(SavedActivations, UpProjectionsOfLatentsCanBeMadeAgain) {
   LayerKind kind;
   kind.hidden = 64;
@@ -243,7 +244,7 @@ TEST(SavedActivations, UpProjectionsOfLatentsCanBeMadeAgain) {
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).selective, 1600 - 480);
 }
 
-/// One of the operators around four experts of which a token meets two.
+/// Returns one of the operators around four experts, where a token meets two.
 Operator of_experts(OperatorKind what, std::int64_t in, std::int64_t out) {
   Operator o;
   o.kind = what;
@@ -254,7 +255,7 @@ Operator of_experts(OperatorKind what, std::int64_t in, std::int64_t out) {
   return o;
 }
 
-// Ten tokens to two experts each: 20 copies of 64 features dispatched, 256 into the activation, 128 out of it, 64
+// Ten tokens go to two experts each: 20 copies of 64 features dispatched, 256 into the activation, 128 out of it, 64
 // combined, two bytes each.
 TEST(SavedActivations, ExpertsKeepWhatTheirEngineSays) {
   LayerKind kind;
@@ -274,8 +275,8 @@ TEST(SavedActivations, ExpertsKeepWhatTheirEngineSays) {
   EXPECT_EQ(saved().selective, 40 * 64 + 20 * 256);
 }
 
-// The same experts without a gate: 128 features into the activation and out of it, which are weighted by a product of
-// their own. That keeps its factor beside what the second linear keeps; made again, neither is kept.
+// Experts without a gate: 128 features go into the activation and out of it, and a product of their own weights them.
+// It keeps its factor in addition to what the second linear keeps; made again, neither is kept.
 TEST(SavedActivations, WeightingBehindAPlainActivationKeepsItsFactor) {
   LayerKind kind;
   kind.hidden = 64;
@@ -290,13 +291,13 @@ TEST(SavedActivations, WeightingBehindAPlainActivationKeepsItsFactor) {
   EXPECT_EQ(saved().none, 40 * (64 + 128 + 2 * 128));
   g.again = {moe_act};
   EXPECT_EQ(saved().selective, 40 * (64 + 128));
-  g.expert_split = 2;  // all ranks of the group have the same tokens: half the features each
+  g.expert_split = 2;  // all ranks of the group have the same tokens, and half the features each
   EXPECT_EQ(saved().none, 40 * 64 + 20 * (128 + 2 * 128));
-  kind.operators.back().frozen = true;  // the gradient of the weights of copies needs the factor all the same
+  kind.operators.back().frozen = true;  // the gradient of the copies' weights still needs the factor
   EXPECT_EQ(saved().none, 40 * 64 + 20 * (128 + 128));
 }
 
-// Ten tokens, four heads, 10 keys, two bytes, over two ranks: 400; a window of 3 keys 120.
+// Ten tokens, four heads, 10 keys, two bytes, over two ranks: 400; with a window of 3 keys 120.
 TEST(SavedActivations, TheScoreBufferIsThatOfTheLargestAttention) {
   LayerKind kind;
   Operator core;
@@ -314,8 +315,8 @@ TEST(SavedActivations, TheScoreBufferIsThatOfTheLargestAttention) {
   EXPECT_EQ(score_buffer(kind, g), 400);
 }
 
-// Two frozen linears of 8 features that read the same tensor, each with an adapter of rank 3, 10 tokens: the input
-// once, 2·10·8, and 2·10·3 between the matrices of either adapter.
+// Two frozen linears of 8 features read the same tensor of 10 tokens, each with an adapter of rank 3. They keep the
+// input once, 2·10·8, and 2·10·3 between the matrices of either adapter.
 TEST(SavedActivations, EveryAdapterKeepsWhatIsBetweenItsMatrices) {
   LayerKind kind;
   kind.hidden = 8;
@@ -337,7 +338,8 @@ TEST(SavedActivations, EveryAdapterKeepsWhatIsBetweenItsMatrices) {
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 160 + 2 * 60);
 }
 
-/// One of a block: norm, product, attention, … of ten tokens, named by what it is in the sums below.
+/// Returns one operator of a block of ten tokens (norm, product, attention, …), named after its role in the sums
+/// below.
 Operator plain(OperatorKind kind, std::int64_t in, std::int64_t out, TpSplit split = TpSplit::none) {
   Operator o;
   o.kind = kind;
@@ -368,7 +370,7 @@ LayerKind dense_block() {
                    plain(OperatorKind::activation, 256, 256, TpSplit::heads),
                    plain(OperatorKind::linear, 256, 64, TpSplit::row)});
 }
-/// Four experts of 32 features, of which a token meets two, and a shared one.
+/// Returns a block of four experts of 32 features, where a token meets two, and a shared one.
 LayerKind mixture_block() {
   return block_of({of_experts(OperatorKind::router, 64, 4), of_experts(OperatorKind::dispatch, 64, 64),
                    of_experts(OperatorKind::expert_linear, 64, 32), of_experts(OperatorKind::expert_activation, 32, 32),
@@ -387,8 +389,9 @@ std::int64_t freed(const LayerKind& kind, RecomputeModules again, LayerGeometry 
   return bytes.none - bytes.selective;
 }
 
-// Two norms 2·64 + 4 a token each; qkv reads 128; q, k, v and output 4·128, log-sum-exp 4·4; up reads 128, GELU and
-// down 512 each: 2072 a token. Attention by a fused kernel frees its log-sum-exp, 16 of them: less than one per cent.
+// Two norms keep 2·64 + 4 per token each, and qkv reads 128. q, k, v and output keep 4·128, the log-sum-exp 4·4; up
+// reads 128, GELU and down 512 each: 2072 per token. Attention by a fused kernel frees its log-sum-exp, 16 of them:
+// less than one per cent.
 TEST(RecomputedModules, OfADenseBlock) {
   const LayerKind kind = dense_block();
   const std::int64_t all = saved_activations(kind, ten_tokens(), ActivationPolicy::fused_attention).none;
@@ -402,14 +405,15 @@ TEST(RecomputedModules, OfADenseBlock) {
   EXPECT_EQ(freed(kind, {mlp, layernorm}), 10 * (512 + 512 + 2 * 128));
   EXPECT_EQ(freed(kind, {moe, moe_act, mla_up_proj, shared_experts, every_second_mm, grouped_mm}), 0);
   LayerGeometry g = ten_tokens();
-  g.fuses_norms = true;  // no module of their own; with the MLP what its norm puts out
+  g.fuses_norms = true;  // no module of their own; the MLP frees its norm's output as well
   EXPECT_EQ(freed(kind, {layernorm}, g), 0);
   EXPECT_EQ(freed(kind, {mlp}, g), 10 * (512 + 512 + 128));
   g.split = 2;  // split between the products, whole before them
   EXPECT_EQ(freed(kind, {mlp}, g), 10 * ((512 + 512) / 2 + 128));
 }
 
-// Attention's output is kept by the projection behind it, unless that casts it, keeps a copy of its own, or is frozen.
+// The projection behind attention keeps attention's output, unless it casts it, keeps a copy of its own, or is
+// frozen.
 TEST(RecomputedModules, WhoeverReadsTheOutputOfAttentionKeepsIt) {
   LayerKind kind = dense_block();
   LayerGeometry g = ten_tokens();
@@ -422,8 +426,9 @@ TEST(RecomputedModules, WhoeverReadsTheOutputOfAttentionKeepsIt) {
   EXPECT_EQ(freed(kind, {core_attn}), 10 * (16 + 128));
 }
 
-// Twenty copies of tokens: router 4·4 a token; dispatched and combined 128 a copy, activation and second product 64
-// each; the shared expert reads 128 a token, which the router reads too, its activation and second product 64 each.
+// There are twenty copies of tokens. The router keeps 4·4 per token; dispatched and combined tokens take 128 per
+// copy, activation and second product 64 each. The shared expert reads 128 per token, which the router reads as well;
+// its activation and second product take 64 each.
 TEST(RecomputedModules, OfAMixture) {
   const LayerKind kind = mixture_block();
   EXPECT_EQ(saved_activations(kind, ten_tokens(), ActivationPolicy::fused_attention).none,
@@ -436,12 +441,12 @@ TEST(RecomputedModules, OfAMixture) {
   EXPECT_EQ(freed(kind, {layernorm}), 10 * 2 * 128);
   EXPECT_EQ(freed(kind, {grouped_mm}), 20 * (128 + 64 + 64 + 128));
   LayerGeometry g = ten_tokens();
-  g.exchanges_tokens = true;  // what exchanges bring is saved
+  g.exchanges_tokens = true;  // outputs of exchanges are saved
   EXPECT_EQ(freed(kind, {grouped_mm}, g), 20 * (64 + 64));
-  g.weighs_inside_experts = true;  // the factor of the weights, made again too
+  g.weighs_inside_experts = true;  // the factor of the weights is made again as well
   EXPECT_EQ(freed(kind, {grouped_mm}, g), 20 * (64 + 64 + 64));
   g = ten_tokens();
-  g.operand_bytes = 1;  // the router keeps two bytes an element, products keep casts: the two bytes remain
+  g.operand_bytes = 1;  // the router keeps two bytes per element, products keep casts: the two bytes remain
   EXPECT_EQ(freed(kind, {moe}, g), 10 * (16 + 64 + 64 + 32) + 20 * (64 + 64 + 32 + 128));
 }
 

@@ -8,7 +8,7 @@ namespace espalier::cost {
 
 using partition::PartitionSequence;
 
-/// Layouts of a sequence with P are counted device by device: kept for all linears, whose axes are the same.
+/// Layouts of a sequence with P are counted device by device. They are kept for all linears, whose axes are the same.
 LayoutId BlockLayouts::of(const PartitionedOperator& node, const PartitionSequence& sequence, int tensor, bool gradient) {
   const auto& axes = node.shape.tensors[static_cast<std::size_t>(tensor)].axes;
   const bool primitive = std::any_of(sequence.begin(), sequence.end(), [](const auto& part) { return part.primitive(); });

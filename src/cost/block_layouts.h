@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the operators of a partitioned block (plan/block_graph.h) want and leave their tensors, as numbered layouts
-// (partition_layouts.h).
+// Numbered layouts (partition_layouts.h) in which the operators of a partitioned block (plan/block_graph.h) read and
+// leave their tensors.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace espalier::cost {
 
-/// Layouts of a block's tensors, numbered. Not to be shared by threads.
+/// Numbers the layouts of a block's tensors, which it keeps. Threads must not share it.
 class BlockLayouts {
  public:
   explicit BlockLayouts(const PartitionFabric& fabric) : table_(fabric) {}
   [[nodiscard]] const LayoutTable& table() const { return table_; }
-  /// Inputs: where the operator reads them, and where it leaves their gradients; outputs: where it leaves them, and
-  /// where it wants theirs.
+  /// Returns the layout of a tensor. An input's is where the operator reads it, or leaves its gradient. An output's
+  /// is where the operator leaves it, or expects its gradient.
   LayoutId of(const PartitionedOperator& node, const partition::PartitionSequence& sequence, int tensor, bool gradient);
-  /// Every device holds everything.
+  /// Returns the layout in which every device holds everything.
   LayoutId replicated() { return table_.plain({}); }
 
  private:

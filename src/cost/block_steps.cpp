@@ -11,7 +11,7 @@
 namespace espalier::cost {
 namespace {
 
-/// An operator of the block as its steps name it.
+/// Names an operator of the block as its steps do.
 struct Named {
   std::string name;
   std::int32_t op = -1;

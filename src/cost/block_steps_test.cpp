@@ -27,8 +27,8 @@ const Step* find(const PhaseSteps& phase, const std::string& name, CollectiveKin
   return nullptr;
 }
 
-// Two round devices (test_problem.h), the 256 hidden features cut: nothing moves but sums of 1000 tokens · 64 features
-// · 2 bytes, after `down` forward and after `up` backward.
+// Two round devices (test_problem.h) split the 256 hidden features. Only sums of 1000 tokens · 64 features · 2 bytes
+// move, after `down` forward and after `up` backward.
 TEST(BlockSteps, SmallestExample) {
   using namespace test;
   Operator norm, add;
@@ -57,9 +57,9 @@ TEST(BlockSteps, SmallestExample) {
   EXPECT_EQ(priced->steps.backward.steps.front().name, "add");
 }
 
-// P on four V100s in a node of two: of `mlp.up`, 8 · 2048 tokens · 4096 in and 16384 out over 2 · 2 tiles, each device
-// passes on a tile of the input, 8 · 2048 / 2 · 4096 / 2 elements, and one of the weights, 4096 / 2 · 16384 / 2, 2
-// bytes each, in the first of two steps.
+// P on four V100s in a node of two: `mlp.up` has 8 · 2048 tokens, 4096 in and 16384 out over 2 · 2 tiles. In the
+// first of two steps each device passes on a tile of the input, 8 · 2048 / 2 · 4096 / 2 elements. It also passes on
+// one of the weights, 4096 / 2 · 16384 / 2, at 2 bytes each.
 TEST(BlockSteps, RingsRunBesideTheirStep) {
   const Model model = decoder(false);
   const Cluster cluster = v100s(1);
@@ -81,7 +81,7 @@ TEST(BlockSteps, RingsRunBesideTheirStep) {
   EXPECT_NE(find(forward, "attn.qkv", CollectiveKind::resharding), nullptr);
 }
 
-/// Any legal sequence for every operator.
+/// Returns any legal sequence for every operator.
 std::string random_partition(const BlockGraph& graph, int bits, std::mt19937& random) {
   std::vector<OperatorPartition> all;
   for (int n = 1; n < graph.nodes(); ++n) {
@@ -97,7 +97,7 @@ std::string random_partition(const BlockGraph& graph, int bits, std::mt19937& ra
   return to_string(all);
 }
 
-/// The layout in time of a phase ends when the phase does.
+/// Expects that the layout in time of a phase ends when the phase does.
 void expect_phase(const PhaseSteps& phase, const PhaseTime& time, const std::string& text) {
   EXPECT_EQ(phase_time(phase), time) << text;
   std::int64_t end = 0;
@@ -134,8 +134,8 @@ TEST(BlockSteps, AddUpToThePhasesToTheNanosecond) {
   EXPECT_GT(moves, 20);
 }
 
-/// As layers of a strategy: with gradients that are reduced with every micro-batch, and neighbours that know no
-/// partition.
+/// Tests blocks as layers of a strategy: with gradients that are reduced with every micro-batch, and neighbours
+/// without a partition.
 TEST(BlockSteps, OfALayerAddUpToItsCost) {
   std::mt19937 random(11);
   int gathers = 0, reductions = 0;

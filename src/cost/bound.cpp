@@ -9,7 +9,7 @@
 namespace espalier::cost {
 namespace {
 
-/// The columns of costs by the names of the formulas.
+/// Provides the columns of costs under the names of the formulas.
 struct Columns {
   const Costs& costs;
   const ProgramStructure& s;
@@ -57,7 +57,7 @@ std::int64_t activations_lower_bound_bytes(const Costs& costs, const ProgramStru
 }
 
 std::int64_t peak_bytes(std::int64_t static_bytes, std::int64_t activations, double allocator_reserve) {
-  // The same rounding as the memory replay: a byte more here could drop what just fits.
+  // This rounds as the memory replay does: a byte more here could drop what just fits.
   return static_cast<std::int64_t>(std::floor(static_cast<double>(static_bytes + activations) * (1.0 + allocator_reserve)));
 }
 

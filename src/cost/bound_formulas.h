@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formulas of bound.h, over anything that names the times and bytes of chunks: columns of costs (bound.cpp), or
-// what a uniform strategy costs by class of equal chunks (uniform_bound.cpp). Internal to cost/.
+// The formulas of bound.h, as templates over any type that provides the times and bytes of chunks. Such types are
+// columns of costs (bound.cpp), or the costs of a uniform strategy by class of equal chunks (uniform_bound.cpp).
+// Internal to cost/.
 //
-// `Times` names of chunk c: forward(c), backward(c) (the part that the chunk before waits for), weight(c), reduce(c)
-// and gather(c) (of one of its buckets(c)), down(c) and up(c) (of the message that enters it, and of its gradient on
-// the way back; 0 for chunk 0); of a stage:
-// optimizer(i); of the step: structure flags by the names of ProgramStructure, schedule(), table_chunks(),
-// tied_reduce(). `Bytes` names bytes(c), PassBytes of one micro-batch, and schedule().
+// `Times` provides for chunk c: forward(c), weight(c) and backward(c), which is the part that the chunk before waits
+// for. It provides reduce(c) and gather(c) of one of the chunk's buckets(c). It provides down(c) of the message that
+// enters the chunk, and up(c) of the gradient on its way back; both are 0 for chunk 0. For a stage it provides
+// optimizer(i). For the step it provides the structure flags under the names of ProgramStructure, schedule(),
+// table_chunks() and tied_reduce(). `Bytes` provides bytes(c), the PassBytes of one micro-batch, and schedule().
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 
 namespace espalier::cost {
 
-/// What a stage's end adds after its last computation.
+/// Returns the time that the end of a stage adds after its last computation.
 template <class Times>
 std::int64_t tail_ns(const Times& x, std::int32_t stage, std::int32_t lowest) {
   const Schedule& s = x.schedule();
@@ -36,7 +37,8 @@ std::int64_t tail_ns(const Times& x, std::int32_t stage, std::int32_t lowest) {
   return t;
 }
 
-/// Sends that a stage waits for between two computations; the longest one may be the last and wait for nobody.
+/// Returns the time of the sends for which a stage waits between two computations. The longest one is left out,
+/// because it may be the last, for which nothing waits.
 template <class Times>
 std::int64_t blocking_sends_ns(const Times& x, std::int32_t stage) {
   const Schedule& s = x.schedule();
@@ -51,7 +53,7 @@ std::int64_t blocking_sends_ns(const Times& x, std::int32_t stage) {
   return all * s.microbatches - longest;
 }
 
-/// The bound of bound.h.
+/// Returns the bound of bound.h.
 template <class Times>
 std::int64_t iteration_bound_ns(const Times& x) {
   using i64 = std::int64_t;
@@ -59,7 +61,7 @@ std::int64_t iteration_bound_ns(const Times& x) {
   const bool split = splits_backward(s.kind);
   const i64 m = s.microbatches;
   const std::int32_t chunks = s.chunks();
-  i64 round_trip = 0;  // of chunk a … last, updated as a grows
+  i64 round_trip = 0;  // round trip of chunks a … last, updated as a grows
   for (std::int32_t c = 0; c < chunks; ++c) round_trip += x.forward(c) + x.backward(c) + x.down(c) + x.up(c);
   const i64 first_gather = x.overlap_gather() ? x.gather(0) : 0;
   const i64 first_tail = tail_ns(x, 0, 0);
@@ -78,7 +80,8 @@ std::int64_t iteration_bound_ns(const Times& x) {
     best = std::max(best, pre + work + wait + tail_ns(x, i, i));
     best = std::max(best, pre + input_work + (split ? 0 : wait) + post + first_weight + first_tail);
     if (x.overlap_reduce() && !split) {
-      // At most what part_of(…, 0, buckets) gives, whose three components are rounded down apart; grows with the whole.
+      // This never exceeds part_of(…, 0, buckets), which rounds its three components down separately, and it grows
+      // with the whole.
       const i64 buckets = x.buckets(i);
       const i64 first_bucket = std::max<i64>(0, (x.backward(i) - 3 * (buckets - 1)) / buckets);
       best = std::max(best, pre + work - x.backward(i) + first_bucket + x.reduce(i) * buckets + x.optimizer(i));
@@ -95,9 +98,9 @@ std::int64_t iteration_bound_ns(const Times& x) {
   return best;
 }
 
-/// Interleaved 1F1B: what the stage holds when its warm-up ends, before any backward. Passes go round the chunks in
-/// groups of p
-/// micro-batches: chunk k has ⌊N/(p·v)⌋·p passes and its part of the rest, N = passes in flight.
+/// Returns the bytes that a stage under interleaved 1F1B holds when its warm-up ends, before any backward. Passes go
+/// round the chunks in groups of p micro-batches. With N passes in flight, chunk k has ⌊N/(p·v)⌋·p of them and its
+/// part of the rest.
 template <class Bytes>
 std::int64_t interleaved_warmup_bytes(const Bytes& x, std::int32_t stage) {
   const Schedule& s = x.schedule();
@@ -124,8 +127,8 @@ std::int64_t activations_bound_bytes(const Bytes& x, std::int32_t stage) {
   }
   if (s.virtual_stages > 1)
     return std::max(alone, s.kind == ScheduleKind::interleaved ? interleaved_warmup_bytes(x, stage) : most);
-  // With one chunk a stage the peak is exact: all in flight, plus a transient. Zero-bubble: of those, the ones that are
-  // not whole wait for their weight gradient.
+  // With one chunk per stage the peak is exact: all micro-batches in flight, plus a transient. Under zero-bubble,
+  // those that are not whole wait for their weight gradient.
   const std::int64_t held = std::max<std::int64_t>(1, max_in_flight(s, stage));
   const bool split = splits_backward(s.kind);
   const std::int64_t whole = split ? std::min<std::int64_t>(held, max_whole(s, stage)) : held;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Test helper: the columns of Costs as one row a chunk and one a stage, to be written and read by name.
+// Test helper: holds the columns of Costs as one row per chunk and one per stage, so that tests read and write them
+// by name.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +12,19 @@ namespace espalier::cost::test {
 
 struct ChunkRow {
   cost::PhaseTime forward, backward, backward_input, backward_weight;
-  std::int64_t send_forward_ns = 0, send_backward_ns = 0;  ///< of the activation entering the chunk, and of its
-                                                           ///< gradient
-  std::int64_t grad_reduce_ns = 0, param_gather_ns = 0;    ///< of one bucket
+  std::int64_t send_forward_ns = 0, send_backward_ns = 0;  ///< the activation that enters, and its gradient
+  std::int64_t grad_reduce_ns = 0, param_gather_ns = 0;    ///< one bucket each
   std::int64_t saved_bytes = 0, saved_after_input_bytes = 0, forward_transient_bytes = 0, backward_transient_bytes = 0;
   bool operator==(const ChunkRow&) const = default;
 };
 
 struct StageRow {
-  std::int64_t optimizer_ns = 0;  ///< with what the end of the step waits for
+  std::int64_t optimizer_ns = 0;  ///< includes what the end of the step waits for
   std::int64_t optimizer_exposed_ns = 0, optimizer_launch_ns = 0;
   std::int64_t step_host_ns = 0, dense_parameters = 0, expert_parameters = 0, reduced_elements = 0;
   std::int64_t frozen_dense_bytes = 0, frozen_expert_bytes = 0;
   cost::StaticMemory memory;
-  cost::MutualSlowdown slowdown;  ///< of the collectives of all its chunks
+  cost::MutualSlowdown slowdown;  ///< by the collectives of all its chunks
   bool operator==(const StageRow&) const = default;
 };
 
@@ -34,7 +34,7 @@ struct ByChunk {
   std::int64_t tied_reduce_ns = 0;
   double allocator_reserve = 0.0;
   std::int64_t message_bytes = 0;
-  /// All stages alike.
+  /// Gives all stages the same slow-down.
   void slow_down(const cost::MutualSlowdown& by) {
     for (StageRow& stage : stages) stage.slowdown = by;
   }
@@ -48,7 +48,7 @@ inline ByChunk empty_rows(const Schedule& s) {
   return out;
 }
 
-/// Only what the structure has is kept: the halves of a backward where it is split, the whole where it is not.
+/// Returns costs with only what the structure has: the halves of a split backward, or else the whole.
 inline cost::Costs costs_of(const ByChunk& rows, const ProgramStructure& s) {
   cost::Costs out;
   out.reset(s);

@@ -9,7 +9,7 @@
 namespace espalier::cost {
 namespace {
 
-/// By the names of the formulas.
+/// Provides the bytes under the names of the formulas.
 struct UniformBytesView {
   const UniformBytes& held;
   const Schedule& s;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one micro-batch keeps in a chunk, from its layers in the order of the forward pass.
+// Bytes that one micro-batch keeps in a chunk, computed from its layers in the order of the forward pass.
 //
-// While a layer runs, forward or backward, what the layers before it and itself keep is there, and its own transients;
-// what later layers
-// keep is not there yet, or no longer: peak = max_i (Σ_{k≤i} saved_k + transient_i)   (Galvatron-BMW, §5.2). A layer that is recomputed
-// holds in its backward what it would have saved without. Weight gradients need inputs and output gradients: nothing is
-// freed between the input gradient and the weight gradient. Under offload of activations saved_k is what stays on the
-// device, and while a layer runs what goes to the host of it is there twice: its own, and that of a neighbour on its
-// way down or up.
+// While a layer runs, forward or backward, memory holds what it and the layers before it keep, and its own
+// transients. The bytes of later layers are not there yet, or no longer:
+//     peak = max_i (Σ_{k≤i} saved_k + transient_i)   (Galvatron-BMW, §5.2)
+// A recomputed layer holds in its backward what it would have saved without recomputation. Weight gradients need
+// inputs and output gradients, so nothing is freed between the input gradient and the weight gradient. Under offload
+// of activations saved_k is what stays on the device. While a layer runs, the bytes that go to the host are on the
+// device twice: its own, and those of a neighbour on their way down or up.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace espalier::cost {
 
 class ChunkBytes {
  public:
-  /// `n` consecutive layers of cost `l`; `how` they are recomputed.
+  /// Adds `n` consecutive layers of cost `l`, recomputed as `how` says.
   void add(const LayerCost& l, std::int64_t n, RecomputeKind how) {
     const std::int64_t saved = l.saved.under(how), hosted = l.hosted.under(how), window = kOnTheirWay * hosted;
     saved_ += (saved - hosted) * n;
@@ -31,10 +31,10 @@ class ChunkBytes {
     forward_peak_ = std::max(forward_peak_, saved_ + l.transient.forward + window);
     backward_peak_ = std::max(backward_peak_, saved_ + l.transient.backward + (l.saved.none - saved) + window);
   }
-  /// Of one micro-batch in host memory, between its forward and its backward pass.
+  /// Returns the bytes of one micro-batch in host memory, between its forward and its backward pass.
   [[nodiscard]] std::int64_t hosted() const { return hosted_; }
   [[nodiscard]] PassBytes bytes() const { return {saved_, saved_, forward_peak_ - saved_, backward_peak_ - saved_}; }
-  /// Saved and transient at the fullest moment, forward or backward.
+  /// Returns the saved and transient bytes at the fullest moment, forward or backward.
   [[nodiscard]] std::int64_t peak() const { return std::max(forward_peak_, backward_peak_); }
 
  private:
@@ -43,8 +43,8 @@ class ChunkBytes {
   std::int64_t saved_ = 0, hosted_ = 0, forward_peak_ = 0, backward_peak_ = 0;
 };
 
-/// The layers of a chunk of one strategy as (kind, consecutive layers, how they are recomputed): full recomputation
-/// takes the first `recompute.layers` blocks, all other kinds take every block.
+/// Visits the layers of a chunk of one strategy as (kind, consecutive layers, recomputation). Full recomputation
+/// takes the first `recompute.layers` blocks; all other kinds take every block.
 template <class Visit>
 void each_run(const Model& model, const std::vector<SplitTable::Run>& runs, const Recompute& recompute, const Visit& visit) {
   std::int64_t again = recompute.layers;
@@ -61,25 +61,26 @@ void each_run(const Model& model, const std::vector<SplitTable::Run>& runs, cons
   }
 }
 
-/// Of every stage under a uniform strategy what does not depend on how states are sharded, as price() fills it in:
-/// parameters on a rank, framework bytes, and the largest message. Outputs that a host queues (queued_outputs.h) are
-/// left out.
+/// Fills in, as price() does, what does not depend on how states are sharded, for every stage under a uniform
+/// strategy. This covers parameters on a rank, framework bytes and the largest message. Outputs that a host queues
+/// (queued_outputs.h) are left out.
 void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
                  const std::vector<LayerCost>& layers, Costs& out);
 
-/// What uniform strategies keep of one micro-batch, by class of equal chunks. Reusable memory of one thread.
+/// Holds what uniform strategies keep of one micro-batch, by class of equal chunks. One thread reuses its memory from
+/// call to call.
 class UniformBytes {
  public:
-  /// `layers` and `split` as for the costs of the strategy.
+  /// Fills in the bytes of a strategy; `layers` and `split` are those of its costs.
   void fill(const Model& model, const SplitTable& split, const std::vector<LayerCost>& layers, const Recompute& recompute);
-  /// Of a chunk of the split that was last filled in.
+  /// Returns the bytes of a chunk of the split that was last filled in.
   [[nodiscard]] const PassBytes& of(std::int32_t chunk) const { return classes_[static_cast<std::size_t>(split_->twin(chunk))]; }
-  /// activations_lower_bound_bytes (bound.h) of costs with these bytes.
+  /// Returns activations_lower_bound_bytes (bound.h) of costs with these bytes.
   [[nodiscard]] std::int64_t least_activations(const Schedule& schedule, std::int32_t stage) const;
 
  private:
   const SplitTable* split_ = nullptr;
-  std::vector<PassBytes> classes_;  // of each class its first chunk
+  std::vector<PassBytes> classes_;  // the first chunk of each class
 };
 
 }  // namespace espalier::cost

@@ -16,7 +16,7 @@
 namespace espalier::cost {
 namespace {
 
-/// A layer of a chunk, as a pass meets it.
+/// Describes a layer of a chunk, as a pass meets it.
 struct LayerHere {
   std::int32_t layer = 0, kind = 0;
   const LayerRange* range = nullptr;
@@ -24,7 +24,7 @@ struct LayerHere {
   bool leads = false;  ///< the first layer of its range
 };
 
-/// One pass. Appends spans, and adds up what ChunkSum (chunk_sum.h) adds up.
+/// Builds one pass. It appends spans, and adds up what ChunkSum (chunk_sum.h) adds up.
 class PassBuilder {
  public:
   PassBuilder(const CostContext& c, const PlanChunks& chunks, StepBook& book, std::int32_t chunk, ChunkPhase phase)
@@ -51,7 +51,7 @@ class PassBuilder {
  private:
   [[nodiscard]] const std::vector<LayerRange>& ranges() const { return chunks_.ranges[static_cast<std::size_t>(chunk_)]; }
   [[nodiscard]] bool zero_here() const { return phase_ == ChunkPhase::forward || phase_ == ChunkPhase::backward; }
-  /// Of ZeRO's traffic, what stands at the edge of a chunk.
+  /// Returns the step part that owns ZeRO's traffic at the edge of a chunk.
   [[nodiscard]] StepPart edge_part() const {
     return phase_ == ChunkPhase::forward ? StepPart::forward : StepPart::weight_gradient;
   }
@@ -121,7 +121,7 @@ class PassBuilder {
     return out;
   }
 
-  /// A copy of the token table that the chunk holds beside the layer that uses it.
+  /// Adds a copy of the token table that the chunk holds, with the layer that uses it.
   void add_table(const LayerHere& at, const LayerCost& user) {
     if (!zero_here() || !holds_copy(chunks_.table_chunks, ChunkId(chunk_))) return;
     if (table_layer(*c_.workload.model, ranges().front().first, ranges().back().last) != at.layer) return;
@@ -146,7 +146,7 @@ class PassBuilder {
       spans_.add_edge(at.layer, "token table", forward ? zero.gather_ns : zero.reduce_ns, edge_part(), spans);
   }
 
-  /// The first gather and the last reduction of a chunk, which nothing hides.
+  /// Adds the first gather or the last reduction of a chunk, which nothing hides.
   void add_edge(const LayerHere& first, const char* name) {
     const Strategy& s = first.range->strategy;
     const StepBook::Priced& priced = book_.priced(s);
@@ -156,7 +156,7 @@ class PassBuilder {
                     zero_spans(s, priced.groups, cost, {}));
   }
 
-  /// Between the layer before `at`, maybe of the chunk before, and `at`.
+  /// Adds the move to `at` from the layer before it, which may be of the chunk before.
   void add_move(const LayerHere& at) {
     const LayerRange* before = nullptr;
     if (at.range != &ranges().front())
@@ -179,14 +179,15 @@ class PassBuilder {
                      priced.layers[static_cast<std::size_t>(at.kind)], ChunkEdges::exposed);
   }
 
-  /// To and from the host, beside a layer.
+  /// Returns the copies to and from the host under a layer.
   [[nodiscard]] HostCopies copies_of(const LayerHere& at, const ZeroTime& zero) const {
     const LayerCost& cost = book_.priced(at.range->strategy).layers[static_cast<std::size_t>(at.kind)];
     return host_copies(c_.device.host, *c_.engine, states_of(*c_.engine, c_.workload.training), cost, zero, at.range->strategy,
                        at.recompute);
   }
 
-  /// What a pass through `layers`, in the order of the forward pass, begins or ends with.
+  /// Adds the copies with which a pass through `layers` begins or ends; `layers` are in the order of the forward
+  /// pass.
   void add_copied_edge(const std::vector<LayerHere>& layers, bool begins) {
     if (!zero_here()) return;
     const auto copies = [](const LayerHere& at) { return copies_in_passes(at.range->strategy.offload); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pass through a chunk by hand, on round devices (test_problem.h).
+// A pass through a chunk, by hand on round devices (test_problem.h).
 #include "cost/chunk_steps.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ std::vector<std::string> names(const ChunkSteps& steps, StepTrack track) {
 }
 using Names = std::vector<std::string>;
 
-// Two layers of two products each, one device: four products one after the other.
+// Two layers of two products each on one device: four products run one after the other.
 TEST(ChunkSteps, SmallestExample) {
   Problem p({{0, 1, {}}}, 1, 1);
   const ChunkSteps forward = p.pass(ChunkPhase::forward);
@@ -59,8 +59,9 @@ TEST(ChunkSteps, RecomputedBlocksRunTheirForwardAgain) {
   EXPECT_EQ(p.pass(ChunkPhase::backward_weight).whole.compute_ns, 4 * kGemm);
 }
 
-// ZeRO 3 over two devices, beside compute: the first gather of the chunk alone (32,768 weights of 2 bytes, half from
-// the other: 32,768 ns), then each layer's beside it; backward the last reduction alone (of 4 bytes: 65,536 ns).
+// ZeRO 3 over two devices, overlapped. The first gather of the chunk runs alone (32,768 weights of 2 bytes, half from
+// the other device: 32,768 ns), then each layer's gather overlaps it. Backward, the last reduction runs alone (of 4
+// bytes: 65,536 ns).
 TEST(ChunkSteps, ZeroRunsBesideLayersAndAloneAtTheEdges) {
   Strategy s;
   s.dp = 2;
@@ -82,8 +83,8 @@ TEST(ChunkSteps, ZeroRunsBesideLayersAndAloneAtTheEdges) {
   EXPECT_EQ(backward.spans.back().end_ns - backward.spans.back().start_ns, 2 * kGemm);
 }
 
-// The first block data-parallel over two devices, the second split over both: each device fetches the other's sample,
-// 128,000 bytes of activation, between them; the gradient that it needs is there.
+// The first block is data-parallel over two devices, the second is split over both. Between them each device fetches
+// the other's sample, 128,000 bytes of activation; the gradient that it needs is there.
 TEST(ChunkSteps, RedistributesBetweenRanges) {
   Strategy data, tensor;
   data.dp = 2;

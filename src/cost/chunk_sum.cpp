@@ -22,7 +22,7 @@ double reduced_s(const std::vector<FabricLevel>& levels, const Group& group, dou
 StrategyCost strategy_cost_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                               ChunkEdges edges) {
   StrategyCost x{{c, s, states_of(*c.engine, c.workload.training), data_groups(c.fabric, s, stages)}, layers, {}, {}};
-  if (s.shards_gradients())  // else nothing inside chunks
+  if (s.shards_gradients())  // otherwise there is nothing inside chunks
     for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   x.host.fill(c, s, x.states, layers, x.zero.data());
   return x;
@@ -120,8 +120,8 @@ double gather_bucket_bytes(const Sharing& x, double dense, double expert, double
 
 std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, int level) {
   const double host = message_host_s(*c.engine, c.device.rates.call);
-  // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it
-  // already.
+  // A tensor that every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has
+  // split it already.
   const bool scattered =
       c.engine->communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
   const double gather = scattered ? all_gather_s(c.fabric.tensor_levels, tp_group(c.fabric.placing(), s), bytes) : 0.0;
@@ -150,11 +150,11 @@ std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std:
 double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
   const double elements = own_elements(e, s).trained;
   const double whole = engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
-  // Under offload the device computes the norm alone, and nothing of gradients that lie on the host.
+  // Under offload the device computes only the norm, and nothing of gradients that lie on the host.
   if (offloads_parameters(s.offload)) return 0;
   if (offloads_optimizer(s.offload)) return elements * (whole > 0 ? 0.0 : p.gradient) + whole;
-  const double gradient =
-      (whole > 0 ? 1.0 : 2.0) * p.gradient;  // the update reads it, and so does the norm unless that is in `whole`
+  // The update reads the gradient, and so does the norm unless `whole` includes it.
+  const double gradient = (whole > 0 ? 1.0 : 2.0) * p.gradient;
   const double bytes = gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
   return elements * bytes + whole;
 }

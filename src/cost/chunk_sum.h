@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The costs of a strategy that every layer shares (StrategyCost), and layers summed into a chunk (ChunkSum). Internal
-// to cost/: price.h and layer_share.h are made of it.
+// The costs of a strategy that all layers share (StrategyCost), and layers summed into a chunk (ChunkSum). Internal
+// to cost/: price.h and layer_share.h build on it.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ inline PhaseTime times(const PhaseTime& t, std::int64_t n) {
 
 inline constexpr int kPassLaunches = 4;
 
-/// A strategy with the groups in which it shares states.
+/// Joins a strategy with the groups in which it shares states.
 struct Sharing {
   const CostContext& c;
   const Strategy& s;
@@ -36,10 +36,10 @@ struct Sharing {
   DataGroups groups;
 };
 
-/// By kind and how its blocks are recomputed; empty where passes copy nothing.
+/// Holds the host copies of layers by kind and by how blocks are recomputed; empty where passes copy nothing.
 class LayerCopies {
  public:
-  /// Of the layers of a strategy; `zero`: what they communicate beside.
+  /// Computes the copies of the layers of a strategy; `zero` is the ZeRO communication in the same passes.
   void fill(const CostContext& c, const Strategy& s, const StatePolicy& states, const std::vector<LayerCost>& layers,
             const ZeroTime* zero);
   [[nodiscard]] bool any() const { return !copies_.empty(); }
@@ -51,8 +51,8 @@ class LayerCopies {
   std::vector<std::array<HostCopies, 3>> copies_;
 };
 
-/// What one strategy costs everywhere: its layers, its data-parallel groups, its ZeRO communication, its copies to and
-/// from the host.
+/// Holds the costs of one strategy, which are the same everywhere: its layers, its data-parallel groups, its ZeRO
+/// communication, and its copies to and from the host.
 struct StrategyCost : Sharing {
   const std::vector<LayerCost>& layers;
   std::array<ZeroTime, kMaxKinds> zero;
@@ -62,41 +62,42 @@ struct StrategyCost : Sharing {
 StrategyCost strategy_cost_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                               ChunkEdges edges);
 
-/// Framework overhead of one pass of one micro-batch through one of the `chunks` chunks of a stage. What the host does
-/// for a micro-batch beside launches (data, loss, logging) it does once a stage: interleaving shares it among the
-/// chunks.
+/// Returns the framework overhead of one pass of one micro-batch through one of the `chunks` chunks of a stage. Host
+/// work per micro-batch other than launches (data, loss, logging) happens once per stage, so interleaving divides it
+/// over the chunks.
 inline std::int64_t pass_ns(const DeviceCost& device, const EngineModel& engine, std::int32_t chunks) {
-  // What happens between layers is PyTorch's, whatever modules they are made of. Measured: in micro_batch_s.
+  // Work between layers is PyTorch's, whatever modules the layers are made of. Under a profile micro_batch_s includes
+  // it.
   const double launch = std::min(1.0, eager_share(engine)) * device.rates.launch;
   const double launches = engine.measured != nullptr ? 0.0 : kPassLaunches * launch;
   return round_ns(launches + engine.coefficients.micro_batch_s / (2.0 * chunks));
 }
 
-/// A pipeline chunk, summed over its layers.
+/// Holds the sums over the layers of a pipeline chunk.
 struct ChunkTotal {
   PhaseTime forward;
   PhaseTime backward;        ///< input and weight gradients, recomputation included
   PhaseTime backward_input;  ///< zero-bubble split; backward_input + backward_weight ≈ backward
   PhaseTime backward_weight;
-  /// Once a step, before the update: sums inside tensor groups (state_memory.h, operator partitions).
+  /// Counts the sums inside tensor groups, once a step and before the update (state_memory.h, operator partitions).
   std::int64_t gradient_sync_ns = 0;
-  ParameterElements elements;  ///< of the chunk on a rank, before ZeRO
-  PassBytes bytes;             ///< of one micro-batch
-  std::int64_t hosted = 0;     ///< of one micro-batch, in host memory
+  ParameterElements elements;  ///< elements of the chunk on a rank, before ZeRO
+  PassBytes bytes;             ///< bytes of one micro-batch
+  std::int64_t hosted = 0;     ///< bytes of one micro-batch, in host memory
 };
 
-/// What a copy of the token table costs beside the layer that uses it.
+/// Holds the time that a copy of the token table adds to the layer that uses it.
 struct TableTime {
   ZeroTime zero;
   HostCopies host;
 };
 
-/// Sums layers into a chunk, in the order of the forward pass; memory as chunk_bytes.h counts it.
+/// Sums layers into a chunk, in the order of the forward pass; memory is counted as in chunk_bytes.h.
 class ChunkSum {
  public:
   explicit ChunkSum(ChunkTotal& t) : t_(t) { t = ChunkTotal{}; }
 
-  /// `n` consecutive layers of kind k; `how` they are recomputed (blocks only).
+  /// Adds `n` consecutive layers of kind k, recomputed as `how` says (blocks only).
   void add(const StrategyCost& x, std::int32_t k, std::int64_t n, RecomputeKind how) {
     const LayerCost& l = x.layers[static_cast<std::size_t>(k)];
     const ZeroTime& z = x.zero[static_cast<std::size_t>(k)];
@@ -117,8 +118,8 @@ class ChunkSum {
     t_.gradient_sync_ns += l.gradient_sync_ns * n;
     t_.elements += l.elements().times(n);
   }
-  /// Of a copy of the token table (`elements` of it on this rank) its ZeRO communication and copies beside the layer
-  /// that uses it; `leads`: that layer is the first of its chunk.
+  /// Adds a copy of the token table, with its ZeRO communication and its host copies, next to the layer that uses it.
+  /// `elements` are those of the copy on this rank; `leads`: that layer is the first of its chunk.
   void add_table(const ParameterElements& elements, const TableTime& table, bool leads) {
     t_.elements += elements;
     t_.forward += table.zero.forward;
@@ -130,14 +131,14 @@ class ChunkSum {
       t_.backward.exposed_ns += table.zero.reduce_ns;
     }
   }
-  /// Communication before a layer that takes the activation in another layout.
+  /// Adds communication before a layer that takes the activation in another layout.
   void redistribute(std::int64_t forward_ns, std::int64_t backward_ns) {
     t_.forward.exposed_ns += forward_ns;
     t_.backward.exposed_ns += backward_ns;
     t_.backward_input.exposed_ns += backward_ns;
   }
-  /// `x`, `first`: strategy and kind of the first layer, whose gather nothing hides, and whose reduction comes last;
-  /// `chunks` of a stage.
+  /// Completes the chunk. `x` and `first` are the strategy and kind of the first layer: nothing hides its gather, and
+  /// its reduction comes last. `chunks` is the number of chunks of a stage.
   void finish(const StrategyCost& x, std::int32_t first, std::int32_t chunks) {
     t_.bytes = bytes_.bytes();
     t_.hosted = bytes_.hosted();
@@ -151,9 +152,9 @@ class ChunkSum {
     t_.backward_input.other_ns += pass;
   }
 
-  /// Saved and transient at the fullest moment, forward or backward.
+  /// Returns the saved and transient bytes at the fullest moment, forward or backward.
   [[nodiscard]] std::int64_t peak_bytes() const { return bytes_.peak(); }
-  /// Of the layers so far.
+  /// Returns the bytes of the layers added so far.
   [[nodiscard]] PassBytes bytes() const { return bytes_.bytes(); }
 
  private:
@@ -175,36 +176,35 @@ class ChunkSum {
   bool empty_ = true;
 };
 
-/// Cost of a copy of the token table, next to the layer of cost `user`, priced under `layer`, that uses it and hides
-/// its own collectives first.
-/// `x`: under the strategy of the embedding.
+/// Returns the cost of a copy of the token table next to the layer that uses it. That layer costs `user`, is priced
+/// under `layer`, and hides its own collectives first. `x` is priced under the strategy of the embedding.
 TableTime table_time(const Sharing& x, const Sharing& layer, const LayerCost& user, const ParameterElements& elements,
                      ChunkEdges edges);
 
-/// A message of a collective at the end or the beginning of a step, as it is emitted: to be added up, or to be written
-/// into a program.
+/// Describes a message of a collective at the end or the beginning of a step, as it is emitted. Callers add it up or
+/// write it into a program.
 struct StepMessage {
   CollectiveKind kind;
   GroupKind group;
   const Group& placed;
   double bytes;
-  double message_bytes;  ///< the engine sends messages of this size; 0: one
+  double message_bytes;  ///< size of the messages that the engine sends; 0: one message
 };
 
-/// Whether bytes are one message, or cut into we know not how many: then seconds are those that any cut takes at least
-/// (collective.h).
+/// Distinguishes one message from bytes that are cut in an unknown way. For the latter, seconds are the least that
+/// any cut takes (collective.h).
 enum class Cut : std::uint8_t { none, any };
 
-/// Seconds of a message over the levels of data-parallel collectives.
+/// Returns the seconds of a message over the levels of data-parallel collectives.
 double message_s(const Fabric& fabric, const StepMessage& message, Cut cut = Cut::none);
 
-/// Bytes of it that pass a rank.
+/// Returns the bytes of the message that pass a rank.
 double passing(const Fabric& fabric, const StepMessage& message);
 
-/// Emits the messages of one bucket of the step-end communication of `dense` and `expert` elements that is cut into
-/// `buckets`.
-/// Reduction: all-reduce without ZeRO; reduce-scatter in the shard group and all-reduce of the shard over the replicas
-/// with ZeRO 1; the replicas' part alone when the shard group reduces per micro-batch (ZeRO ≥ 2).
+/// Emits the messages of one bucket of the step-end communication of `dense` and `expert` elements, which are cut
+/// into `buckets`. Without ZeRO the reduction is an all-reduce. ZeRO 1 reduce-scatters in the shard group and
+/// all-reduces the shard over the replicas. Where the shard group reduces per micro-batch (ZeRO ≥ 2), only the
+/// replicas' part is left.
 template <class Emit>
 void each_reduction(const Sharing& x, double dense, double expert, double buckets, const Emit& emit) {
   const auto one = [&](const Group& shard, const Group& replica, GroupKind shard_kind, GroupKind replica_kind, double bytes) {
@@ -224,7 +224,7 @@ void each_reduction(const Sharing& x, double dense, double expert, double bucket
       expert * x.states.reduce / buckets);
 }
 
-/// The same of the gather of parameters.
+/// Emits the messages of the gather of parameters in the same way.
 template <class Emit>
 void each_gather(const Sharing& x, double dense, double expert, double buckets, const Emit& emit) {
   const double dense_bytes = dense * x.states.gather / buckets, expert_bytes = expert * x.states.gather / buckets;
@@ -233,44 +233,48 @@ void each_gather(const Sharing& x, double dense, double expert, double buckets, 
     emit(StepMessage{CollectiveKind::all_gather, GroupKind::expert_shard, x.groups.expert_shard, expert_bytes, 0});
 }
 
-/// Seconds of one bucket of either.
+/// Return the seconds of one bucket of the reduction and of the gather.
 double reduce_bucket_s(const Sharing& x, double dense, double expert, double buckets, Cut cut = Cut::none);
 double gather_bucket_s(const Sharing& x, double dense, double expert, double buckets, Cut cut = Cut::none);
 
-/// Bytes that pass a rank in one bucket of either (collective.h, moved_bytes).
+/// Return the bytes that pass a rank in one bucket of either (collective.h, moved_bytes).
 double reduce_bucket_bytes(const Sharing& x, double dense, double expert, double buckets);
 double gather_bucket_bytes(const Sharing& x, double dense, double expert, double buckets);
 
-/// Seconds of one exchange of the table's gradient between the stages that hold a copy: two of them send each other
-/// what they have, both ways at once; three all-reduce it over the slowest link among them. 0 for one.
+/// Returns the seconds of one exchange of the table's gradient between the stages that hold a copy; 0 for one stage.
+/// Two stages send each other what they have, both ways at once. Three all-reduce it over the slowest link among
+/// them.
 double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::vector<ChunkId>& copies);
-/// Bytes that a rank puts into it.
+/// Returns the bytes that a rank puts into that exchange.
 double table_exchange_bytes(const Sharing& x);
 
-/// Seconds of what a tensor group sums once a step for the layers of a chunk, as one message a group (TensorSync).
+/// Returns the seconds of the sums that a tensor group makes once a step for the layers of a chunk, with one message
+/// per group (TensorSync).
 double tensor_sync_s(const Sharing& x, const TensorSync& sync, Cut cut = Cut::none);
 
-/// Nanoseconds of a message of `bytes` that crosses `level` of the fabric on its way to the next stage, sent under
-/// strategy `s`.
+/// Returns the nanoseconds of a message of `bytes` that crosses `level` of the fabric on its way to the next stage,
+/// sent under strategy `s`.
 std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, int level);
-/// Nanoseconds of the message that enters chunk i from another stage, as the last layer before it, sent under `sender`,
-/// leaves it: `bytes`. Its gradient takes as long on the way back. 0 from the same stage.
+/// Returns the nanoseconds of the message that enters chunk i from another stage; 0 from the same stage. The message
+/// has `bytes`, as the last layer before the chunk leaves it, and is sent under `sender`. Its gradient takes as long
+/// on the way back.
 std::int64_t transfer_ns(const CostContext& c, const Strategy& sender, std::int64_t bytes, const Schedule& schedule,
                          std::int32_t i);
 
-/// Of `reduce_ns`, a bucket of a reduction beside the backward pass of a chunk that holds `elements`, what the end of
-/// the step waits for.
+/// Returns the part of `reduce_ns` for which the end of the step waits. `reduce_ns` is one bucket of a reduction that
+/// overlaps the backward pass of a chunk with `elements`.
 std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std::int32_t chunks,
                                const ParameterElements& elements, std::int64_t reduce_ns);
 
-/// Bytes that the update of `e` moves, and the time of an update that moves `bytes`.
+/// Return the bytes that the update of `e` moves, and the time of an update that moves `bytes`.
 double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s);
 double optimizer_s(const DeviceCost& device, const EngineModel& engine, double bytes);
-/// The end of the step of a stage whose update moves `bytes`, without communication; `step_host` of its compute is the
-/// host's work.
+/// Returns the end of the step of a stage whose update moves `bytes`, without communication. `step_host` receives the
+/// host's work, which is part of its compute.
 PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, double bytes, Nanoseconds& step_host);
 
-/// Logit gradients that wait on the last stage for their weight gradient; `layers` under the strategy of the head.
+/// Returns the bytes of logit gradients that wait on the last stage for their weight gradient; `layers` are priced
+/// under the strategy of the head.
 std::int64_t deferred_bytes(const Model& model, const EngineModel& engine, const Schedule& schedule,
                             const std::vector<LayerCost>& layers);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a chunk, max_i (Σ_{k≤i} saved_k + transient_i), against a replay that allocates and frees layer by
-// layer.
+// Compares the memory of a chunk, max_i (Σ_{k≤i} saved_k + transient_i), with a replay that allocates and frees layer
+// by layer.
 #include "cost/chunk_sum.h"
 
 #include <gtest/gtest.h>
@@ -16,13 +16,13 @@ namespace {
 
 using namespace test;
 
-/// A layer of a chunk: its kind and how it is recomputed.
+/// Describes a layer of a chunk: its kind and how it is recomputed.
 struct Step {
   std::int32_t kind = 0;
   RecomputeKind how = RecomputeKind::none;
 };
 
-/// What stands in memory while micro-batches pass a stage, a layer at a time.
+/// Holds the memory of a stage while micro-batches pass it, a layer at a time.
 class Replay {
  public:
   Replay(const std::vector<LayerCost>& kinds, const std::vector<Step>& steps) : kinds_(kinds), steps_(steps) {}
@@ -32,7 +32,8 @@ class Replay {
       touch(cost(s).transient.forward);
     }
   }
-  /// The whole of a recomputed layer is there again while it runs; then what it kept is freed.
+  /// Runs the backward pass. The whole of a recomputed layer is there again while it runs; then what it kept is
+  /// freed.
   void backward() {
     for (auto s = steps_.rbegin(); s != steps_.rend(); ++s) {
       touch(cost(*s).transient.backward + cost(*s).saved.none - kept(*s));
@@ -58,7 +59,7 @@ class Replay {
   std::int64_t held_ = 0, peak_ = 0;
 };
 
-/// The chunk as ChunkSum has it.
+/// Returns the chunk as ChunkSum sums it.
 ChunkTotal summed(const std::vector<LayerCost>& kinds, const std::vector<Step>& steps) {
   static const Model model = model_of(mlp());
   static const CostContext context(model, round_cluster(1), tokens(1000), plain_engine("generic"));
@@ -77,8 +78,8 @@ ChunkTotal summed(const std::vector<LayerCost>& kinds, const std::vector<Step>& 
   return t;
 }
 
-// Layers that keep 10 and 3 bytes and work with 1 and 20 (backward) beside: forward 10 + 1 = 11, 13 + 1; backward 13 +
-// 20 = 33, 10 + 1. The other way round: 3 + 20 = 23 while what the larger one kept is gone.
+// Layers keep 10 and 3 bytes, with working sets of 1 and 20 (backward). Forward is 10 + 1 = 11, 13 + 1; backward 13
+// + 20 = 33, 10 + 1. In the other order it is 3 + 20 = 23, when the bytes of the larger one are gone.
 TEST(ChunkMemory, SmallestExample) {
   std::vector<LayerCost> kinds(2);
   kinds[0].saved = {10, 10, 10};
@@ -92,8 +93,8 @@ TEST(ChunkMemory, SmallestExample) {
   EXPECT_EQ(t.bytes.saved + t.bytes.forward_transient, 14);
 }
 
-// Recomputed as a whole, a layer that keeps 2 of 10 has 8 more while it runs backward: 2 + 2 + 8 + 1 for the second, 2
-// + 8 + 1 for the first.
+// Recomputed as a whole, a layer that keeps 2 of 10 has 8 more while it runs backward: 2 + 2 + 8 + 1 for the second,
+// 2 + 8 + 1 for the first.
 TEST(ChunkMemory, Recomputation) {
   std::vector<LayerCost> kinds(1);
   kinds[0].saved = {10, 6, 2};
@@ -116,7 +117,7 @@ std::vector<LayerCost> any_kinds(std::mt19937& engine) {
   return kinds;
 }
 
-// K micro-batches in flight of one-forward-one-backward: K − 1 whole chunks beside the one that runs.
+// One-forward-one-backward with K micro-batches in flight holds K − 1 whole chunks in addition to the one that runs.
 TEST(ChunkMemory, EqualsReplayOfLayers) {
   std::mt19937 engine(17);
   for (int trial = 0; trial < 5000; ++trial) {

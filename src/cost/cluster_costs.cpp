@@ -21,14 +21,14 @@
 namespace espalier::cost {
 namespace {
 
-/// One group as a cluster of its own, its devices so fast.
+/// Returns one group as a cluster of its own, with devices at `speed`.
 Cluster at_speed(const Cluster& cluster, std::size_t group, double speed) {
   Cluster out = cluster.alone(group);
   if (speed != 1.0) out.groups.front().device = out.groups.front().device.at_speed(speed);
   return out;
 }
 
-/// No faster than either.
+/// Returns a level that is no faster than either.
 FabricLevel slower(FabricLevel a, const FabricLevel& b) {
   const auto rate = [](const FabricLevel& level) { return level.bandwidth.count() * level.efficiency; };
   if (rate(b) < rate(a)) {
@@ -42,7 +42,7 @@ FabricLevel slower(FabricLevel a, const FabricLevel& b) {
   return a;
 }
 
-/// Interfaces of a node, shared by all of its devices.
+/// Returns the interfaces of a node, shared by all of its devices.
 FabricLevel interfaces_of(const NodeGroup& group) {
   FabricLevel level;
   level.bandwidth = group.node_bandwidth / static_cast<double>(group.devices_per_node);
@@ -71,7 +71,7 @@ ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Tra
 }
 
 const CostContext* ClusterCosts::shared_context(const Plan& plan, std::optional<CostContext>& placed) const {
-  // Messages over long ways that follow each other are priced stage by stage.
+  // Messages over long paths that follow each other are priced stage by stage.
   if (wan_latency_ != WanLatency::blocking) return nullptr;
   if (plan.pipelines.size() == 1)
     if (const CostContext* block = block_context(plan.only_pipeline())) return block;
@@ -192,18 +192,19 @@ Status unpriced_groups(const Plan& plan) {
 
 namespace {
 
-/// A pipeline while it is priced: its ranges with the contexts of their stages.
+/// Holds a pipeline while it is priced: its ranges with the contexts of their stages.
 struct PipelineRanges {
-  std::deque<std::pair<const Strategy*, std::vector<LayerCost>>> priced;  // a deque: their addresses stay
+  std::deque<std::pair<const Strategy*, std::vector<LayerCost>>> priced;  // a deque keeps their addresses
   std::deque<const CostContext*> under;
   ChunkRanges chunks;
   std::vector<StagePlace> places;      ///< by stage
-  const CostContext* block = nullptr;  ///< of all stages, which cost what they cost alone (ClusterCosts::block_context)
+  const CostContext* block = nullptr;  ///< context of all stages, priced as if alone (ClusterCosts::block_context)
   std::deque<CostContext> own;         ///< contexts of spread stages
   SampledContexts sampled;
 };
 
-/// Each stage of unequal replicas has contexts of its own, so that the context says how many samples there are.
+/// Returns the layer costs under a context and a strategy, computed once. Each stage of unequal replicas has contexts
+/// of its own, so the context determines the number of samples.
 const std::vector<LayerCost>& layers_of(PipelineRanges& out, const StagePlace& place, const CostContext& c, const Strategy& s,
                                         const Pipeline& pipeline) {
   for (std::size_t i = 0; i < out.priced.size(); ++i)
@@ -215,7 +216,7 @@ const std::vector<LayerCost>& layers_of(PipelineRanges& out, const StagePlace& p
   return out.priced.back().second;
 }
 
-/// Places of stages on devices in any order, each stage's devices of its kind `k` (or of its last one).
+/// Adds the places of stages on devices in any order, each stage with its devices of kind `k` (or of its last kind).
 void place_scattered(const ClusterCosts& c, const ScatteredStages& stages, const Pipeline& pipeline, std::size_t k,
                      PipelineRanges& out) {
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
@@ -231,7 +232,8 @@ void place_scattered(const ClusterCosts& c, const ScatteredStages& stages, const
   }
 }
 
-/// `block`: what all stages cost, next to scattered pipelines; null: each stage at its place.
+/// Fills in the ranges of a pipeline. `block` is the context of all stages next to scattered pipelines; null: each
+/// stage at its place.
 void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const ScatteredStages* spread, const CostContext* block,
                  std::size_t kind, PipelineRanges& out) {
   out.block = block;
@@ -252,8 +254,8 @@ void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const Scattere
   }
 }
 
-/// What a rank of a chunk's stage answers for when the gradients of layers meet between pipelines: bytes, after the
-/// reduction over its own replicas.
+/// Returns the bytes for which a rank of a chunk's stage is responsible when the gradients of layers meet between
+/// pipelines, after the reduction over its own replicas.
 double answered_bytes(const PipelineRanges& pipeline, std::int32_t chunk, const LayerSpan& layers) {
   double bytes = 0;
   for (const RangeCost& range : pipeline.chunks[static_cast<std::size_t>(chunk)]) {
@@ -270,8 +272,8 @@ double answered_bytes(const PipelineRanges& pipeline, std::int32_t chunk, const 
   return bytes;
 }
 
-/// The same of a copy of the token table that the chunk's stage holds beside its own layers: it meets with the layer
-/// that uses it.
+/// Returns these bytes for a copy of the token table that the chunk's stage holds in addition to its own layers. The
+/// copy meets with the layer that uses it.
 double copied_bytes(const PipelineRanges& pipeline, const ProgramStructure& structure, std::int32_t chunk,
                     const LayerSpan& layers) {
   const std::vector<RangeCost>& held = pipeline.chunks[static_cast<std::size_t>(chunk)];
@@ -303,7 +305,8 @@ void append(Costs& out, const Costs& of) {
   out.message = std::max(out.message, of.message);
 }
 
-/// Links between scattered pipelines whose gradients meet; the messages of two pipelines at once are found once.
+/// Finds links between scattered pipelines whose gradients meet. The messages of two pipelines at once are computed
+/// once.
 class SegmentLinks {
  public:
   FabricLevel link(const ClusterCosts& c, const StagePlace& a, const StagePlace& b) {
@@ -322,7 +325,7 @@ struct PricedSegment {
   MutualSlowdown slowdown;  ///< the largest of the stages that meet
 };
 
-/// One reduction between pipelines, and its message for the program.
+/// Prices one reduction between pipelines, and its message for the program.
 PricedSegment price_segment(const ClusterCosts& c, const std::deque<PipelineRanges>& pipelines, const std::vector<Program>& parts,
                             const JoinedSegment& segment, SegmentLinks& meetings, CollectivePart& part) {
   double bytes = 0;
@@ -365,7 +368,7 @@ PricedSegment price_segment(const ClusterCosts& c, const std::deque<PipelineRang
 
 namespace {
 
-/// Of each work, collective and message the longer one; of memory and slow-down the larger.
+/// Raises each work, collective and message to the longer one, and memory and slow-down to the larger.
 void raise(Costs& to, const Costs& by) {
   for (std::size_t i = 0; i < to.works.size(); ++i) {
     const WorkId id(static_cast<std::int32_t>(i));
@@ -404,7 +407,7 @@ void price_stages(const ClusterCosts& c, const PipelineRanges& pipeline, const P
                alike ? nullptr : &pipeline.places);
 }
 
-/// What the ranks of kind `k` of each stage cost, of one pipeline after the other.
+/// Appends the costs of one kind of rank of each stage of a pipeline.
 void append_kind(const PipelineRanges& pipeline, const Costs& costs, KindCosts& out) {
   append(out.costs, costs);
   for (const StagePlace& place : pipeline.places) out.group.push_back(place.group);

@@ -10,17 +10,17 @@
 namespace espalier::cost {
 namespace {
 
-constexpr double kTreeBandwidth = 0.92;      ///< of a ring all-reduce's
-constexpr double kInNetworkBandwidth = 0.7;  ///< of a ring all-gather's, counted on S
+constexpr double kTreeBandwidth = 0.92;      ///< share of a ring all-reduce's bandwidth
+constexpr double kInNetworkBandwidth = 0.7;  ///< share of a ring all-gather's bandwidth, counted on S
 
-/// β·η of a level for a group with `peers` other members there: direct links (mesh) are limited by the pairs in use.
+/// Returns β·η of a level for a group with `peers` other members there; the pairs in use limit direct links (mesh).
 double reachable(const FabricLevel& level, std::int64_t peers = INT64_MAX) {
   double bandwidth = level.bandwidth.count();
   if (level.per_peer.count() > 0) bandwidth = std::min(bandwidth, static_cast<double>(peers) * level.per_peer.count());
   return bandwidth * level.efficiency;
 }
 
-/// ⌈log2 n⌉ for n ≥ 1.
+/// Returns ⌈log2 n⌉ for n ≥ 1.
 int log2_ceil(std::int64_t n) { return n <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n - 1))); }
 
 double congested(const FabricLevel& level, std::int64_t joined) {
@@ -31,10 +31,10 @@ bool between_nodes(FabricKind kind) {
   return kind == FabricKind::rail_optimized || kind == FabricKind::fat_tree || kind == FabricKind::ethernet;
 }
 
-/// The crossed levels of a group, summed up.
+/// Sums up the crossed levels of a group.
 struct CrossedLevels {
   double per_byte = 0;              ///< max_k (1 + λ_k/(g−1)) / B_k, s/byte
-  double per_byte_twice = 0;        ///< the same with λ_k/2: two passes share one copy of the own part
+  double per_byte_twice = 0;        ///< with λ_k/2: two passes share one copy of the own part
   double per_byte_plain = 0;        ///< with λ = 0
   double ramp = 0, ramp_twice = 0;  ///< largest ρ_k·√(V_k/V) of the levels, with λ_k and λ_k/2
   double start = 0, ring_latency = 0, tree_latency = 0, exchange_latency = 0, hop = 0;  ///< seconds
@@ -45,8 +45,8 @@ struct CrossedLevels {
   [[nodiscard]] bool direct(double bytes) const { return direct_bytes > 0 && bytes <= direct_bytes; }
 };
 
-/// Largest ρ_k·√V_k of the levels so far, as ρ of a volume `most` that is V: level k with V_k = `volume` joins them.
-/// One that has been raised for `before` is known for the larger volume.
+/// Raises the largest ρ_k·√V_k of the levels so far, as ρ of a volume `most` that is V; level k with V_k = `volume`
+/// joins them. A ramp raised for `before` is rescaled to the larger volume.
 void raise_ramp(double& ramp, double before, double most, double level_ramp, double volume) {
   if (most > before && before > 0) ramp *= std::sqrt(before / most);
   if (before == 0) ramp = 0;
@@ -85,17 +85,17 @@ CrossedLevels path_of(const std::vector<FabricLevel>& levels, const Group& group
   return path;
 }
 
-/// L + V + ρ·√(L·V).
+/// Returns L + V + ρ·√(L·V).
 double ramped(double latency, double volume, double ramp) {
   return ramp > 0 ? latency + volume + ramp * std::sqrt(latency * volume) : latency + volume;
 }
 
-/// Bytes each rank passes on in one ring pass, M.
+/// Returns the bytes that each rank passes on in one ring pass, M.
 double moved(const Group& group, double bytes) {
   return bytes * static_cast<double>(group.size - 1) / static_cast<double>(group.size);
 }
 
-/// What an exchange of `bytes` a rank takes for its bytes, on the level that takes longest, and the ramp as a path has
+/// Holds the time of the bytes in an exchange of `bytes` per rank on the slowest level, and its ramp, as a path has
 /// it.
 struct SlowestLevelTime {
   double seconds = 0, ramp = 0;
@@ -118,7 +118,7 @@ SlowestLevelTime exchange_of(const std::vector<FabricLevel>& levels, const Group
   return slowest;
 }
 
-/// `phases` exchanges one after the other, each asked for before the one before it ends.
+/// Returns the seconds of `phases` exchanges one after the other, each requested before the one before it ends.
 double direct_s(const std::vector<FabricLevel>& levels, const Group& group, const CrossedLevels& path, double bytes, int phases) {
   const SlowestLevelTime once = exchange_of(levels, group, bytes);
   return ramped(path.start + phases * path.farthest, phases * once.seconds, once.ramp);
@@ -139,7 +139,7 @@ double all_reduce_least_s(const std::vector<FabricLevel>& levels, const Group& g
   if (group.size <= 1) return 0.0;
   const CrossedLevels path = path_of(levels, group);
   if (path.direct_bytes <= 0) return all_reduce_s(levels, group, bytes);
-  // one of all copies moves no less than two of the parts
+  // One exchange of all copies moves no less than two of the parts.
   const SlowestLevelTime direct = exchange_of(levels, group, bytes);
   const double volume = 2.0 * std::min(moved(group, bytes) * path.per_byte_twice, direct.seconds);
   return ramped(path.start + std::min(2.0 * path.ring_latency, path.farthest), volume, std::min(path.ramp_twice, direct.ramp));

@@ -8,7 +8,7 @@
 namespace espalier::cost::collective_test {
 namespace {
 
-/// Nodes of 8 at 100 GB/s, joined at 10 GB/s a device; efficiency 1, latencies 1 µs and 10 µs.
+/// Returns nodes of 8 at 100 GB/s, joined at 10 GB/s per device; efficiency 1, latencies 1 µs and 10 µs.
 std::vector<FabricLevel> two_levels() {
   FabricLevel node, network;
   node.span = 8;
@@ -38,17 +38,16 @@ TEST(Collective, RailsAddUp) {
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 16, 1), 80e6), (937.5 + 24) * 1e-6, 1e-12);
 }
 
-// One rank a node, 8 nodes: only its own rail: 80 MB · 7/8 / 10 GB/s = 7 ms; gathering is a ring: 7 hops of 10 µs,
-// however small.
+// One rank per node on 8 nodes has only its own rail: 80 MB · 7/8 / 10 GB/s = 7 ms. Gathering is a ring: 7 hops of
+// 10 µs, however small.
 TEST(Collective, StridedGroupHasOneRail) {
   const auto levels = two_levels();
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 8), 80e6), 7070e-6, 1e-12);
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 8), 80), 70e-6, 1e-8);
 }
 
-// Small all-reduces take a tree between nodes: 2 · ⌈log2 8⌉ · 10 µs instead of 2 · 7 · 10 µs; large ones the ring
-// (trees reach 0.92):
-// 80 MB: 14 ms + 140 µs.
+// Small all-reduces take a tree between nodes: 2 · ⌈log2 8⌉ · 10 µs instead of 2 · 7 · 10 µs. Large ones take the
+// ring, because trees reach 0.92: 80 MB need 14 ms + 140 µs.
 TEST(Collective, SmallAllReducesTakeTheTree) {
   auto levels = two_levels();
   levels[1].kind = FabricKind::fat_tree;
@@ -67,16 +66,16 @@ TEST(Collective, StartRampAndSmallGroups) {
   EXPECT_NEAR(all_reduce_s(levels, place_group(levels, 8, 1), 80e6), (57 + 1470 + std::sqrt(57.0 * 1470)) * 1e-6, 1e-12);
 }
 
-// Congestion 0.05: 8 domains joined lose a factor 1 + 0.05 · 3.
+// With congestion 0.05, 8 joined domains lose a factor 1 + 0.05 · 3.
 TEST(Collective, CongestionGrowsWithTheNodesJoined) {
   auto levels = two_levels();
   levels[1].congestion = 0.05;
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 8), 80e6), (7000 * 1.15 + 70) * 1e-6, 1e-12);
 }
 
-// An all-gather of 8 MB over 8 ranks passes 7 MB through each: in 70 µs at 100 GB/s, κ_w = 1.1 + 5 · 0.1 = 1.6; in 140
-// µs, as it waits for as long again, 1.35. Bounded so that running together is never worse than one after the other:
-// κ_c = 2 allows κ_w = 2. Measured factors are as they are.
+// An all-gather of 8 MB over 8 ranks passes 7 MB through each. In 70 µs at 100 GB/s κ_w = 1.1 + 5 · 0.1 = 1.6; in
+// 140 µs, as it waits for as long again, 1.35. It is bounded so that running together is never worse than one after
+// the other: κ_c = 2 allows κ_w = 2. Measured factors do not change.
 TEST(Collective, SlowdownFollowsTheTraffic) {
   const auto levels = two_levels();
   const double moved = moved_bytes(CollectiveKind::all_gather, levels, place_group(levels, 8, 1), 8e6);
@@ -97,7 +96,7 @@ TEST(Collective, SlowdownFollowsTheTraffic) {
   EXPECT_EQ(interference_of(e, 1e12).of(moved, 70e-6).compute, 1.1);
 }
 
-// Switches that add move S/0.7 where a ring would move more, over one level alone.
+// Switches that add pass S/0.7 where a ring would pass more, over one level alone.
 TEST(Collective, SwitchesMoveLess) {
   auto levels = two_levels();
   levels[0].in_network_reduction = true;
@@ -105,8 +104,8 @@ TEST(Collective, SwitchesMoveLess) {
   EXPECT_NEAR(moved_bytes(CollectiveKind::all_reduce, levels, place_group(levels, 2, 1), 7e6), 7e6, 1e-6);
 }
 
-// All-to-all of 16 MB a rank over 16 ranks on 2 nodes: half of it leaves the node: 8 MB / 10 GB/s = 800 µs; latency 3·1
-// + 1·10.
+// An all-to-all of 16 MB per rank over 16 ranks on 2 nodes: half of it leaves the node, 8 MB / 10 GB/s = 800 µs;
+// latency 3·1 + 1·10.
 TEST(Collective, AllToAllIsBoundByTheNetwork) {
   const auto levels = two_levels();
   EXPECT_NEAR(all_to_all_s(levels, place_group(levels, 16, 1), 16e6), 813e-6, 1e-12);
@@ -122,14 +121,14 @@ TEST(Placement, CountsMembersPerLevel) {
   const auto levels = two_levels();
   EXPECT_EQ(place_group(levels, 4, 2).members[0], 4);  // 0 2 4 6
   EXPECT_EQ(place_group(levels, 8, 2).members[0], 4);  // two nodes, four each
-  // groups of 3 straddle nodes of 8: a worst group has 1 + 2, gcd(3, 8) = 1
+  // Groups of 3 straddle nodes of 8: the worst one has 1 + 2, gcd(3, 8) = 1.
   EXPECT_EQ(place_group(levels, 3, 1).members[0], 1);
   EXPECT_EQ(place_group(levels, 2, 1, 4, 8).members[0], 2);
   EXPECT_EQ(place_group(levels, 2, 1, 4, 8).size, 8);
 }
 
-/// Hosts with one device each at 1 GB/s, hops of 10 µs, start 5 µs; collectives of Espalier's runtime, direct up to 1
-/// MB.
+/// Returns hosts with one device each at 1 GB/s, hops of 10 µs, start 5 µs; collectives of Espalier's runtime, direct
+/// up to 1 MB.
 std::vector<FabricLevel> hosts() {
   FabricLevel level;
   level.kind = FabricKind::ethernet;
@@ -142,9 +141,9 @@ std::vector<FabricLevel> hosts() {
   return {level};
 }
 
-// Four hosts, 1 MB: 0.75 MB leave each, 750 µs; asked for and sent, 5 + 10 µs. An all-reduce: the parts, then the sums,
-// which were asked for before: 5 + 2·10 + 1500 µs. Of 100 kB the four copies are 400 kB: one exchange of 300 kB, 5 + 10
-// + 300 µs.
+// Four hosts, 1 MB: 0.75 MB leave each, 750 µs, requested and sent in 5 + 10 µs. An all-reduce exchanges the parts,
+// then the sums, which were requested before: 5 + 2·10 + 1500 µs. With 100 kB the four copies are 400 kB: one
+// exchange of 300 kB, 5 + 10 + 300 µs.
 TEST(Collective, OwnCollectivesAreDirectUpToALimit) {
   const auto levels = hosts();
   const Group four = place_group(levels, 4, 1);
@@ -155,8 +154,8 @@ TEST(Collective, OwnCollectivesAreDirectUpToALimit) {
   EXPECT_NEAR(all_reduce_s(levels, four, 1e5), 315e-6, 1e-12);
 }
 
-// 4 MB are beyond it: rings of 3 hops and 3 ms, no tree for the all-reduce (2 · 3 hops, where trees take 2 · 2), three
-// rounds for the all-to-all.
+// 4 MB are beyond the limit: rings of 3 hops and 3 ms, no tree for the all-reduce (2 · 3 hops, where trees take 2 ·
+// 2), three rounds for the all-to-all.
 TEST(Collective, OwnCollectivesAreRingsBeyondIt) {
   const auto levels = hosts();
   const Group four = place_group(levels, 4, 1);
@@ -165,8 +164,8 @@ TEST(Collective, OwnCollectivesAreRingsBeyondIt) {
   EXPECT_NEAR(all_to_all_s(levels, four, 4e6), 3035e-6, 1e-12);
 }
 
-// Two sites of 4 hosts and a line of 0.1 GB/s a host: of 0.8 MB every host sends its 0.1 MB to the four beyond, 0.4 MB:
-// 4 ms; the longest hop counts.
+// Two sites of 4 hosts and a line of 0.1 GB/s per host. With 0.8 MB every host sends its 0.1 MB to the four beyond:
+// 0.4 MB in 4 ms. The longest hop counts.
 TEST(Collective, DirectMessagesCrossALineOnceForEveryReceiver) {
   auto levels = hosts();
   levels.front().span = 4;
@@ -175,14 +174,14 @@ TEST(Collective, DirectMessagesCrossALineOnceForEveryReceiver) {
   levels[1].bandwidth = levels[1].bandwidth_alone = GBps(0.1);
   levels[1].latency = microseconds(500);
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 1), 8e5), 4505e-6, 1e-12);
-  levels[1].direct_bytes =
-      1e5;  // the least of the levels counts: a ring, of which the four hosts' links to the line carry 0.7 MB together
+  // The least of the levels counts: a ring, in which the four hosts' links to the line carry 0.7 MB together.
+  levels[1].direct_bytes = 1e5;
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 1), 8e5), 1750e-6 + 5e-6 + 6 * 10e-6 + 500e-6, 1e-12);
 }
 
-// 1.2 MB are a ring of 5 + 30 + 900 µs; two gathers of 0.6 MB go directly and take 2 · (5 + 10 + 450) µs, less. However
-// they are cut, 915 µs pass: one hop and the bytes. An all-reduce of them is a ring of 5 + 60 + 1800 µs; at least one
-// hop and the bytes pass. Without direct messages nothing changes.
+// 1.2 MB are a ring of 5 + 30 + 900 µs; two gathers of 0.6 MB go directly and take less, 2 · (5 + 10 + 450) µs.
+// However they are cut, they take at least 915 µs: one hop and the bytes. An all-reduce of them is a ring of 5 + 60
+// + 1800 µs; it takes at least one hop and the bytes. Without direct messages nothing changes.
 TEST(Collective, BytesTakeTheirLeastHoweverTheyAreCut) {
   auto levels = hosts();
   const Group four = place_group(levels, 4, 1);
@@ -196,8 +195,8 @@ TEST(Collective, BytesTakeTheirLeastHoweverTheyAreCut) {
   EXPECT_EQ(all_reduce_least_s(levels, four, 1.2e6), all_reduce_s(levels, four, 1.2e6));
 }
 
-/// Levels inside a node and between nodes, ramps, small groups, direct links: no cut of bytes is below the least of all
-/// of them.
+/// Tests levels inside a node and between nodes, ramps, small groups and direct links: no cut of bytes takes less
+/// than the least of all of them.
 TEST(Collective, LeastIsBelowEveryCut) {
   auto levels = hosts();
   levels.front().span = 4;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a cost context stand by themselves: a device kind is priced without a cluster, a fabric without a
-// device.
+// The parts of a cost context are independent: a device kind is priced without a cluster, a fabric without a device.
 #include <gtest/gtest.h>
 
 #include "cost/cost_context.h"
@@ -12,7 +11,8 @@ namespace {
 
 using namespace test;
 
-// Two kinds of devices in one fabric: twice the memory bandwidth changes what reads memory and nothing of the network.
+// Two kinds of devices share one fabric. Twice the memory bandwidth changes what reads memory, and nothing of the
+// network.
 TEST(CostContext, TwoDeviceKindsShareOneFabric) {
   const Model model = model_of(mlp());
   const EngineModel engine = plain_engine("generic");
@@ -29,8 +29,8 @@ TEST(CostContext, TwoDeviceKindsShareOneFabric) {
   EXPECT_EQ(fast.rates.gemm, slow.rates.gemm);
 }
 
-// coefficients.tensor_communication 2: its levels take twice the time, latency 2·l and bandwidth 1/2; the others as the
-// fabric model says.
+// With coefficients.tensor_communication 2 its levels take twice the time, latency 2·l and bandwidth 1/2; the others
+// stay as in the fabric model.
 TEST(CostContext, TheFabricIsSlowerForCollectivesThatTheEngineRunsSlower) {
   EngineModel engine = plain_engine("generic");
   engine.coefficients.tensor_communication = 2.0;
@@ -43,7 +43,7 @@ TEST(CostContext, TheFabricIsSlowerForCollectivesThatTheEngineRunsSlower) {
   }
 }
 
-// fp8 operands of a GEMM are one byte, activations stay in two; fp32 is four bytes for both.
+// An fp8 operand of a GEMM is one byte, activations stay at two; fp32 is four bytes for both.
 TEST(CostContext, BytesOfAnElementFollowFromThePrecision) {
   const Model model = model_of(mlp());
   Training t = tokens(1000);

@@ -18,7 +18,7 @@ DataGroups data_groups(const Fabric& fabric, const Strategy& s, std::int32_t sta
   g.expert_shard = expert_data_group(fabric.placing(), s, stages);
   g.expert_replica = Group{};
   if (s.shards_optimizer()) {
-    // Placed like the whole replica group.
+    // Both groups are placed like the whole replica group.
     const std::int64_t expert_shard = expert_shard_of(s);
     g.expert_replica = g.expert_shard;
     g.expert_shard.size = expert_shard;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The groups in which a configuration shares, gathers and reduces weights and gradients. With ZeRO the ranks with the
-// same dense weights fall into shard groups and, where a shard group is smaller than all of them (hybrid sharding),
-// replicas of one shard. Experts shard over the part of their replicas that the dense shard group covers.
+// same dense weights fall into shard groups. Where a shard group is smaller than all of these ranks (hybrid
+// sharding), there are replicas of one shard as well. Experts shard over the part of their replicas that the dense
+// shard group covers.
 #pragma once
 
 #include <cstdint>

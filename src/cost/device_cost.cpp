@@ -7,7 +7,7 @@
 namespace espalier::cost {
 namespace {
 
-/// Rate of the engine's attention kernels relative to the device's own.
+/// Returns the rate of the engine's attention kernels relative to the device's own.
 double attention_rate(AttentionKernel kernel, const DeviceEfficiency& device) {
   switch (kernel) {
     case AttentionKernel::vendor: return 1.0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device of one kind takes for work under one engine. The rates are those of the device catalogue (data/devices)
-// for the precision of the training, divided by what the engine's kernels were measured to take more
-// (data/engines.yaml: coefficients).
+// Rates of a device of one kind under one engine. They are those of the device catalogue (data/devices) for the
+// precision of the training, divided by the measured slow-down of the engine's kernels (data/engines.yaml:
+// coefficients).
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,24 @@
 
 namespace espalier::cost {
 
-/// What its host gives a device, bytes a second: to host memory and back, per direction; of states that the host
-/// updates (cost/offload.h).
+/// Holds what its host gives a device, in bytes per second: `link` to host memory and back, per direction; `update`
+/// for states that the host updates (cost/offload.h).
 struct HostRates {
   double link = 0, update = 0;
 };
 
 struct DeviceCost {
-  DeviceRates rates;                 ///< operations and bytes a second; seconds a kernel launch
-  DeviceEfficiency efficiency;       ///< of the device alone: what compute and collectives do to each other
-  double memory_bandwidth = 0;       ///< of its HBM, in bytes a second
-  double speed = 1;                  ///< relative to the devices of its kind (DeviceKind::at_speed)
-  double update_rate = 0;            ///< bytes of states a second that its optimizer was measured to reach; 0: that of
-                                     ///< its memory
-  std::int64_t workspace_bytes = 0;  ///< that the GEMM libraries of the engine hold on it
-  HostRates host;                    ///< nothing: its host is not known
+  DeviceRates rates;            ///< operations and bytes per second; seconds per kernel launch
+  DeviceEfficiency efficiency;  ///< how compute and collectives on the device slow each other down
+  double memory_bandwidth = 0;  ///< HBM, bytes per second
+  double speed = 1;             ///< relative to the devices of its kind (DeviceKind::at_speed)
+  /// Holds the measured rate of its optimizer in bytes of states per second; 0: that of its memory.
+  double update_rate = 0;
+  std::int64_t workspace_bytes = 0;  ///< held on it by the engine's GEMM libraries
+  HostRates host;                    ///< zero where its host is not known
 
   DeviceCost(const DeviceKind& device, Precision precision, const EngineModel& engine);
-  /// Of collectives and compute next to each other on it.
+  /// Returns how collectives and compute next to each other on the device slow each other down.
   [[nodiscard]] Interference interference() const { return interference_of(efficiency, memory_bandwidth); }
 };
 

@@ -9,7 +9,7 @@
 namespace espalier::cost {
 namespace {
 
-/// The fabric as communication of one kind sees it: `time_scale` times slower than the fabric model.
+/// Returns the fabric as communication of one kind sees it: `time_scale` times slower than the fabric model.
 std::vector<FabricLevel> scaled(std::vector<FabricLevel> levels, double time_scale) {
   for (FabricLevel& level : levels) {
     level.efficiency /= time_scale;
@@ -29,7 +29,8 @@ Fabric::Fabric(const Cluster& cluster, const EngineModel& engine)
 void Fabric::place(const Plan& plan) {
   listed = nullptr;
   if (const std::optional<std::int64_t> first = first_in_order(plan.only_pipeline())) {
-    // From the first device of a domain of every level on, groups lie as they do from device 0 on.
+    // A plan that begins with the first device of a domain of every level has groups that lie as they do from device
+    // 0 on.
     bool alike = node_levels == 0 || *first % levels[static_cast<std::size_t>(node_levels) - 1].span == 0;
     for (std::size_t k = 0; k + 1 < levels.size(); ++k) alike = alike && *first % levels[k].span == 0;
     if (alike) return;

@@ -16,7 +16,7 @@ namespace {
 
 using namespace test;
 
-/// h = 64, 4 query heads of 16 features: q 64; k and v 16 of each of `kv` heads.
+/// Returns a block with h = 64 and 4 query heads of 16 features: q 64; k and v 16 for each of `kv` heads.
 LayerKind grouped(std::int32_t kv) {
   Operator core = attention(4, 16, true);
   core.kv_heads = kv;
@@ -45,25 +45,26 @@ cost::test::ByChunk timed(const LayerKind& kind, int layers, const Strategy& s, 
   return cost::test::rows_of(timing, structure);
 }
 
-// 2 key/value heads on 4 ranks: a rank has one query head (16 outputs) and a whole key/value head (16 + 16), 48 · 64
-// elements, not a quarter of 128 · 64; with the output projection, 64 · 64 / 4. Two ranks hold the same head.
+// 2 key/value heads on 4 ranks: a rank has one query head (16 outputs) and a whole key/value head (16 + 16). These
+// are 48 · 64 elements, not a quarter of 128 · 64; the output projection adds 64 · 64 / 4. Two ranks hold the same
+// head.
 TEST(KeyValue, SmallestExample) {
   const EngineModel& engine = plain_engine("generic");
   const LayerKind kind = grouped(2);
   EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, {}, tp(4)).dense, 48 * 64 + 16 * 64);
-  // a head each: split
+  // Each rank has a head, so the head is split.
   EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, {}, tp(2)).dense, 64 * 64 + 32 * 64);
   EXPECT_EQ(tensor_sync(kind, engine, tp(4)), (TensorSync{0, 32 * 64, 2}));
   EXPECT_EQ(tensor_sync(kind, engine, tp(2)), (TensorSync{0, 0, 1}));
-  // One head for all: 16 + 32 outputs again, and four ranks sum its gradient.
+  // One head for all gives 16 + 32 outputs again, and four ranks sum its gradient.
   EXPECT_EQ(parameters_on_rank(model_of(grouped(1)), grouped(1), engine, {}, tp(4)).dense, 48 * 64 + 16 * 64);
   EXPECT_EQ(tensor_sync(grouped(1), engine, tp(4)), (TensorSync{0, 32 * 64, 4}));
   // Ulysses splits no weight.
   EXPECT_EQ(parameters_on_rank(model_of(kind), kind, engine, {}, tp(4, SequenceParallel::ulysses)).dense, 128 * 64 + 64 * 64);
 }
 
-// Keys that are values too (gemma4): 16 outputs of each head's 16 + 16. On 4 ranks a query head and a whole key head,
-// 32 outputs.
+// Keys that are values as well (gemma4): 16 outputs of each head's 16 + 16. On 4 ranks each has a query head and a
+// whole key head, 32 outputs.
 TEST(KeyValue, KeysThatAreValues) {
   LayerKind kind = grouped(2);
   kind.operators[0] = linear("qkv", 64, 64 + 16 * 2, TpSplit::column);
@@ -72,14 +73,14 @@ TEST(KeyValue, KeysThatAreValues) {
   EXPECT_EQ(parameters_on_rank(model_of(kind), kind, plain_engine("generic"), {}, tp(2)).dense, 48 * 64 + 32 * 64);
 }
 
-// The bias of a replicated head is on every rank that holds it: (64 + 1) elements an output.
+// The bias of a replicated head is on every rank that holds it: (64 + 1) elements per output.
 TEST(KeyValue, WithItsBias) {
   LayerKind kind = grouped(2);
   kind.operators[0].parameters += 128;
   EXPECT_EQ(parameters_on_rank(model_of(kind), kind, plain_engine("generic"), {}, tp(4)).dense, 48 * 65 + 16 * 64);
 }
 
-// What a rank computes and keeps is that of a model with as many key/value heads as ranks: one whole head.
+// A rank computes and keeps as much as in a model with as many key/value heads as ranks: one whole head.
 TEST(KeyValue, TimeAndActivationsAreThoseOfAWholeHead) {
   const LayerCost few = cost_of(grouped(2), tp(4), round_cluster(4)), many = cost_of(grouped(4), tp(4), round_cluster(4));
   EXPECT_EQ(few.forward.compute_ns, many.forward.compute_ns);
@@ -89,17 +90,17 @@ TEST(KeyValue, TimeAndActivationsAreThoseOfAWholeHead) {
   EXPECT_EQ(few.dense_parameters, many.dense_parameters);
 }
 
-// Once a step: 32 · 64 elements of 4 bytes on the wire among 2 ranks, 2 · 8192 / 2 bytes at 1 GB/s, of each of three
+// Once a step, 2 ranks sum 32 · 64 elements of 4 bytes on the wire: 2 · 8192 / 2 bytes at 1 GB/s, for each of three
 // layers.
 TEST(KeyValue, GradientsOfOneHeadAreSummedOnceAStep) {
   const cost::test::ByChunk x = timed(grouped(2), 3, tp(4), round_cluster(4));
   EXPECT_EQ(x.stages[0].optimizer_exposed_ns, 3 * 8192);
   EXPECT_EQ(timed(grouped(4), 3, tp(4), round_cluster(4)).stages[0].optimizer_exposed_ns, 0);
-  // 3072 + 1024 elements a layer at 34 bytes an element of the update, 1 TB/s
+  // The update takes 34 bytes per element for 3072 + 1024 elements per layer, at 1 TB/s.
   EXPECT_EQ(x.stages[0].optimizer_ns, std::llround(34.0 * 3 * 4096 / 1000.0) + 3 * 8192);
 }
 
-/// A norm of 64 weights before two linears, the second with a bias of 64.
+/// Returns a norm of 64 weights before two linears, the second with a bias of 64.
 LayerKind normed() {
   Operator norm;
   norm.kind = OperatorKind::norm;
@@ -112,16 +113,16 @@ LayerKind normed() {
   return kind;
 }
 
-// Megatron's sequence parallelism: each of two ranks has the gradient of its own tokens, of norm weights and of the
-// bias after the row linear. (64 + 64) · 4 bytes among two ranks, 512 ns a layer. Without it every rank has all tokens;
-// under Ulysses data-parallel reduction includes the group.
+// Under Megatron's sequence parallelism each of two ranks has the gradients of its own tokens, for norm weights and
+// for the bias after the row linear. (64 + 64) · 4 bytes among two ranks take 512 ns per layer. Without it every rank
+// has all tokens; under Ulysses data-parallel reduction includes the group.
 TEST(TensorSync, WeightsThatSeeAPartOfTheSequence) {
   EXPECT_EQ(timed(normed(), 3, tp(2, SequenceParallel::megatron), round_cluster(2)).stages[0].optimizer_exposed_ns, 3 * 512);
   EXPECT_EQ(timed(normed(), 3, tp(2), round_cluster(2)).stages[0].optimizer_exposed_ns, 0);
   EXPECT_EQ(timed(normed(), 3, tp(2, SequenceParallel::ulysses), round_cluster(2)).stages[0].optimizer_exposed_ns, 0);
 }
 
-// One message a chunk: with 1 µs a hop three layers take 2 · 512 ns more than one.
+// Each chunk sends one message: with 1 µs per hop three layers take only 2 · 512 ns longer than one.
 TEST(TensorSync, OneMessageAChunk) {
   Cluster far = round_cluster(2);
   far.groups[0].intra[0].latency = Seconds(1e-6);

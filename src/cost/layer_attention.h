@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of a layer under tensor and context parallelism: its kernels, and the exchange or the ring around them
-// (equations:
-// layer_cost.h, operator_cost.h). Internal to cost/.
+// Attention of a layer under tensor and context parallelism: its kernels, and the exchange or the ring around them.
+// Equations: layer_cost.h, operator_cost.h. Internal to cost/.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 
 namespace espalier::cost {
 
-/// q, k, v in and the output back: four all-to-alls of a quarter of `bytes` each, forward and backward.
+/// Adds four all-to-alls of a quarter of `bytes` each, forward and backward: q, k and v in, and the output back.
 template <GroupKind group, class Sum>
 void exchange_heads(Sum& sum, const LayerPricing& x, double bytes) {
   const auto moved = traffic<CollectiveKind::all_to_all, group>(x, bytes / 4, 4);
@@ -20,7 +19,7 @@ void exchange_heads(Sum& sum, const LayerPricing& x, double bytes) {
   sum.kernels(4, 4);
 }
 
-/// K and V (`bytes` of both) go round beside the attention to the keys that are there.
+/// Adds the ring that shifts K and V (`bytes` of both) while attention runs on the keys that have arrived.
 template <class Sum>
 [[gnu::always_inline]] inline void shift_keys(Sum& sum, const LayerPricing& x, double bytes, double forward, double backward) {
   const double steps = x.s.cp - 1, under = steps / x.s.cp;
@@ -49,7 +48,7 @@ template <class Sum>
     const double longest = packed ? x.c.workload.lengths.longest : all_keys;
     const double most_keys = op.window > 0 ? std::min(static_cast<double>(op.window), longest) : longest;
     const double bytes = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
-    // Ring: one kernel a step on 1/cp of the keys, and the partial results are merged in fp32 after each.
+    // A ring runs one kernel per step on 1/cp of the keys, and merges the partial results in fp32 after each.
     const double steps = x.s.cp_kind == ContextParallelKind::ring ? x.s.cp : 1;
     const double merge = steps > 1 ? (steps - 1) * memory_bound_s(d, 12 * tokens * heads * v) : 0;
     const AttentionCall shape{tokens * heads, keys / steps, most_keys / steps, qk + v, bytes / steps};
@@ -59,13 +58,13 @@ template <class Sum>
   } else {
     const double keys = op.window > 0 ? std::min(static_cast<double>(op.window), all_keys) : all_keys;
     const double scores = heads * tokens * keys, batch = heads * tokens / std::max(1.0, keys);
-    // Loads of 16 bytes, which matrix units are fed with, need rows of whole vectors (NVIDIA, Matrix Multiplication
-    // Background, "Tensor Core requirements"); other sizes of a head run without.
+    // Matrix units are fed by loads of 16 bytes, which need rows of whole vectors (NVIDIA, Matrix Multiplication
+    // Background, "Tensor Core requirements"). Other head sizes run without matrix units.
     const bool vectors = op.qk_dim % 8 == 0 && op.v_dim % 8 == 0;
     const double rate = vectors ? d.batched : d.batched * d.uneven;
     const double qk_s = batched_gemm_s(d, rate, batch, keys, keys, qk, x.a),
                  av_s = batched_gemm_s(d, rate, batch, keys, v, keys, x.a);
-    // A fused causal softmax does not read the masked half; it writes all of it (Megatron-LM's
+    // A fused causal softmax does not read the masked half, but writes all of it (Megatron-LM's
     // scaled_upper_triang_masked_softmax).
     const double read = op.causal ? 0.5 : 1.0;
     const double soft = memory_bound_s(d, (read + 1) * x.a * scores),
@@ -73,10 +72,11 @@ template <class Sum>
     const double drop = op.score_dropout ? memory_bound_s(d, (2 * x.a + 1) * scores) : 0;
     forward = qk_s + av_s + soft + drop;
     backward = 2 * (qk_s + av_s) + soft_back + drop;
-    // forward: two GEMMs, softmax, dropout, copy of the output; backward: four GEMMs, dropout, softmax, three copies
+    // Forward has two GEMMs, softmax, dropout and a copy of the output; backward four GEMMs, dropout, softmax and
+    // three copies.
     sum.compute(forward, backward, op.score_dropout ? 5 : 4, op.score_dropout ? 9 : 8);
   }
-  // q, k, v and the output as one rank holds them.
+  // One rank holds these bytes of q, k, v and the output.
   const double held = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
   if (x.ulysses && x.s.tp > 1) exchange_heads<GroupKind::tensor>(sum, x, held);
   if (x.s.cp > 1 && x.s.cp_kind == ContextParallelKind::all_to_all) exchange_heads<GroupKind::context>(sum, x, held);

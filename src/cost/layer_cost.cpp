@@ -23,7 +23,7 @@ PhaseTime phase(double compute, double exposed, double hidden, double launches_s
   return t;
 }
 
-/// A layer through which no gradient has to pass: nothing is kept of its forward pass.
+/// Makes a layer forward-only: no gradient has to pass through it, and nothing of its forward pass is kept.
 void forward_alone(LayerCost& cost) {
   cost.passes_gradient = false;
   cost.backward = cost.backward_input = cost.backward_weight = cost.recompute_selective = PhaseTime{};
@@ -72,11 +72,11 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   g.expert_split = s.etp;
   g.expert_parts = std::int64_t{s.ep} * s.etp;
   g.writes_weights_out = w.training.adapter.base != FrozenType::compute;
-  // a rank cannot get more than all copies
+  // A rank cannot get more than all copies.
   g.imbalance = std::min(w.training.moe_imbalance, static_cast<double>(s.ep));
   g.weight_split = s.weight_tp();
   g.loss = engine.memory.loss;
-  // of one sample [batch, sequence] and [sequence, batch] are the same
+  // For one sample [batch, sequence] and [sequence, batch] are the same.
   g.copies_attention_output = engine.memory.copies_attention_output && micro_batch > 1;
   g.eager_gate = engine.memory.eager_gate;
   g.copies_rotated = engine.memory.copies_rotated;
@@ -92,7 +92,7 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
 
 namespace {
 
-/// Puts partitioned blocks in place of those of plain tensor parallelism.
+/// Replaces blocks of plain tensor parallelism by partitioned ones.
 void partition_blocks(const CostContext& c, const Strategy& s, std::int32_t micro_batch, std::vector<LayerCost>& out) {
   const auto& kinds = c.workload.model->kinds;
   std::int64_t gather = 0;

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time and memory of one layer kind under one strategy, for one micro-batch on one rank: the unit from which chunks are
-// summed.
+// Time and memory of one layer kind under one strategy, for one micro-batch on one rank: the unit from which chunks
+// are summed.
 //
 // Compute: operator_cost.h. Communication inside the layer:
-//   TP, sp = none       forward all-reduce after each row linear; backward all-reduce of the input gradient beside the
-//                       weight
-//                       gradient of the column linear (Megatron's asynchronous all-reduce)
-//   TP, sp = megatron   forward all-gather before the column linear, reduce-scatter after the row linear; backward
-//                       all-gather of
-//                       dY, a second all-gather of X beside the input gradient, reduce-scatter of dX beside the weight
-//                       gradient
+//   TP, sp = none       Forward: all-reduce after each row linear. Backward: all-reduce of the input gradient,
+//                       overlapped with the weight gradient of the column linear (Megatron's asynchronous all-reduce).
+//   TP, sp = megatron   Forward: all-gather before the column linear, reduce-scatter after the row linear. Backward:
+//                       all-gather of dY, a second all-gather of X under the input gradient, reduce-scatter of dX
+//                       under the weight gradient.
 //   Ulysses             all-to-all of q, k, v and of the output around attention, forward and backward
-//   CP ring             cp − 1 steps of K and V beside the attention of the previous block; backward twice the bytes
+//   CP ring             cp − 1 steps of K and V under the attention of the previous block; backward twice the bytes
 //                       (K, V and their gradients)
 //   CP all-to-all       as Ulysses, over the cp group
 //   EP                  all-to-all before and after the experts, forward and backward; etp: all-gather and
-//                       reduce-scatter around
-// overlap.tp: forward and backward all-gather / reduce-scatter run beside the GEMM they feed or drain (overlap.h).
-// Launches: kernels of the phase · kernel_launch · host_launches of the engine; what exceeds the GPU time of the phase
-// is `other` (the GPU waits for the CPU).
+//                       reduce-scatter around them.
+//
+// With overlap.tp, all-gather and reduce-scatter of both passes overlap the GEMM that they feed or drain (overlap.h).
+// Launches take kernels of the phase · kernel_launch · host_launches of the engine. The part that exceeds the GPU
+// time of the phase is `other` (the GPU waits for the CPU).
 #pragma once
 
 #include <cstdint>
@@ -40,23 +39,23 @@ struct LayerCost {
   PhaseTime forward, backward, backward_input, backward_weight;
   PhaseTime recompute_selective;  ///< added to backward (and backward_input)
   SavedBytes saved;
-  SavedBytes hosted;  ///< of `saved`, what waits in host memory between forward and backward (offload of activations)
+  SavedBytes hosted;  ///< part of `saved` in host memory between forward and backward (offload of activations)
   TransientBytes transient;
-  std::int64_t buffer_bytes =
-      0;  ///< that stay on a stage which has such a layer, however many (EngineMemory::keeps_score_buffer)
+  /// Counts bytes that stay on a stage that has such a layer, however many it has (EngineMemory::keeps_score_buffer).
+  std::int64_t buffer_bytes = 0;
   std::int64_t scattered_bytes = 0;   ///< scattered_outputs (queued_outputs.h), where the engine queues them
   std::int64_t dense_parameters = 0;  ///< trained elements on this rank, before ZeRO
   std::int64_t expert_parameters = 0;
-  std::int64_t frozen_dense_bytes = 0;  ///< of weights that are not trained, before ZeRO
+  std::int64_t frozen_dense_bytes = 0;  ///< weights that are not trained, before ZeRO
   std::int64_t frozen_expert_bytes = 0;
-  bool passes_gradient = true;      ///< LayerKind::backward: else it has no backward pass, and nothing of it is
-                                    ///< recomputed
+  /// Equals LayerKind::backward. If false, the layer has no backward pass, and nothing of it is recomputed.
+  bool passes_gradient = true;
   std::int64_t boundary_bytes = 0;  ///< message to the next chunk when it is on another rank
   TensorSync tensor_sync;           ///< gradients that the tensor group sums once a step
-  /// Of blocks whose operators are partitioned (partitioned_block.h); else 0.
+  /// Blocks whose operators are partitioned (partitioned_block.h) set the next three members; they are 0 otherwise.
   std::int64_t gradient_sync_ns = 0;    ///< once a step: gradients of weights that several devices of the group hold
-  std::int64_t boundary_gather_ns = 0;  ///< to make what enters or leaves whole on every device of the group
-  double boundary_gather_bytes = 0;     ///< that a device lacks of it, at most
+  std::int64_t boundary_gather_ns = 0;  ///< time to make what enters or leaves whole on every device of the group
+  double boundary_gather_bytes = 0;     ///< bytes of it that a device lacks, at most
   [[nodiscard]] ParameterElements elements() const {
     return {dense_parameters, expert_parameters, frozen_dense_bytes, frozen_expert_bytes};
   }
@@ -66,18 +65,18 @@ struct LayerCost {
     frozen_dense_bytes = e.frozen_dense;
     frozen_expert_bytes = e.frozen_expert;
   }
-  /// What full recomputation adds to the backward pass.
+  /// Returns the time that full recomputation adds to the backward pass.
   [[nodiscard]] PhaseTime recompute_full() const { return passes_gradient ? forward : PhaseTime{}; }
 };
 
-/// Geometry of a kind: local tokens and divisors.
+/// Returns the geometry of a kind: local tokens and divisors.
 LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const LayerKind& kind, const Strategy& s,
                           std::int32_t micro_batch);
 
-/// Costs of every kind of the model; `out` is resized to kinds.size(). Uses tp, sp, cp, cp_kind, ep, etp, dp, order,
-/// overlap.tp and, under an operator partition, zero and partition (which must fit: partition_fits): blocks are
-/// partitioned_block.h's, all other layers those of tensor parallelism, and what passes between them is gathered: after
-/// the last block, and of gradients before the first.
+/// Fills in the costs of every kind of the model; `out` is resized to kinds.size(). The result depends on tp, sp, cp,
+/// cp_kind, ep, etp, dp, order, overlap.tp and, under an operator partition, on zero and partition. The partition
+/// must fit (partition_fits): its blocks come from partitioned_block.h, all other layers from tensor parallelism. The
+/// activation between them is gathered after the last block, its gradient before the first.
 void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
                  std::vector<LayerCost>& out);
 

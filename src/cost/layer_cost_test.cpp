@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of one layer, worked out by hand on a device with round numbers (test_problem.h): 1000 FLOP or 1000 bytes of
-// memory a nanosecond, a byte a nanosecond on a link.
+// Time of one layer, worked out by hand on a device with round numbers (test_problem.h). 1000 FLOP or 1000 bytes of
+// memory take a nanosecond, as does a byte on a link.
 #include "cost/layer_cost.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ namespace {
 using namespace test;
 
 constexpr std::int64_t kGemm = 32768;  // ns: 2 · 1000 tokens · 64 · 256 FLOP
-constexpr std::int64_t kBoundary =
-    64000;  // ns: half of 1000 tokens · 64 features · 2 bytes, on a link: gather or scatter of two ranks
+// Gather or scatter of two ranks in ns: half of 1000 tokens · 64 features · 2 bytes, on a link.
+constexpr std::int64_t kBoundary = 64000;
 
 Strategy tp(std::int32_t degree, SequenceParallel sp = SequenceParallel::none) {
   Strategy s;
@@ -24,7 +24,7 @@ Strategy tp(std::int32_t degree, SequenceParallel sp = SequenceParallel::none) {
   return s;
 }
 
-// Two GEMMs of 32,768 ns forward; backward each has an input and a weight gradient.
+// Forward has two GEMMs of 32,768 ns; backward each has an input and a weight gradient.
 TEST(LayerCost, SmallestExample) {
   const LayerCost c = cost_of(mlp(), {}, round_cluster(1));
   EXPECT_EQ(c.forward, (PhaseTime{2 * kGemm, 0, 0, 0}));
@@ -39,8 +39,8 @@ TEST(LayerCost, TwiceTheSamplesTwiceTheTime) {
   EXPECT_EQ(cost_of(mlp(), {}, round_cluster(1), "generic", 2).forward.compute_ns, 4 * kGemm);
 }
 
-// TP 2: half the width. All-reduce of the row linear's output, 2 · 64,000 ns, in the open; that of the input gradient
-// beside the column linear's weight gradient, 16,384 ns of it hidden.
+// TP 2 has half the width. The all-reduce of the row linear's output, 2 · 64,000 ns, is exposed. That of the input
+// gradient overlaps the column linear's weight gradient, which hides 16,384 ns of it.
 TEST(LayerCost, TensorParallel) {
   const LayerCost c = cost_of(mlp(), tp(2), round_cluster(2));
   EXPECT_EQ(c.forward, (PhaseTime{kGemm, 2 * kBoundary, 0, 0}));
@@ -49,17 +49,17 @@ TEST(LayerCost, TensorParallel) {
   EXPECT_EQ(c.boundary_bytes, 1000 * 64 * 2);  // every rank has the whole output
 }
 
-// Sequence parallelism: gather before, scatter after, as many bytes as the all-reduce. Backward: gather of dY in the
-// open, second gather of X beside the input gradient of the column linear, scatter beside its weight gradient: 64,000
-// ns − 16,384 ns each.
+// Sequence parallelism gathers before and scatters after, as many bytes as the all-reduce. Backward, the gather of dY
+// is exposed. The second gather of X overlaps the input gradient of the column linear, and the scatter its weight
+// gradient: 64,000 ns − 16,384 ns each.
 TEST(LayerCost, SequenceParallel) {
   const LayerCost c = cost_of(mlp(), tp(2, SequenceParallel::megatron), round_cluster(2));
   EXPECT_EQ(c.forward, (PhaseTime{kGemm, 2 * kBoundary, 0, 0}));
   EXPECT_EQ(c.backward, (PhaseTime{2 * kGemm, 3 * kBoundary - kGemm, 0, kGemm}));
-  EXPECT_EQ(c.boundary_bytes, 1000 * 64);  // half of the sequence a rank
+  EXPECT_EQ(c.boundary_bytes, 1000 * 64);  // each rank has half of the sequence
 }
 
-// The same with gather and scatter beside the GEMMs they feed and drain: each hides 16,384 ns more.
+// Gather and scatter overlap the GEMMs that they feed and drain: each hides another 16,384 ns.
 TEST(LayerCost, OverlappedTensorParallel) {
   Strategy s = tp(2, SequenceParallel::megatron);
   s.overlap.tp = true;
@@ -76,7 +76,7 @@ TEST(LayerCost, SlowdownIsExposedCommunication) {
   EXPECT_EQ(cost_of(mlp(), tp(2), slow).backward.exposed_ns, 2 * kBoundary);
 }
 
-// Ulysses: weights whole, tokens halved, no communication outside attention.
+// Ulysses has whole weights, half the tokens, and no communication outside attention.
 TEST(LayerCost, UlyssesSplitsTokensNotWeights) {
   const LayerCost c = cost_of(mlp(), tp(2, SequenceParallel::ulysses), round_cluster(2));
   EXPECT_EQ(c.forward, (PhaseTime{kGemm, 0, 0, 0}));
@@ -84,8 +84,8 @@ TEST(LayerCost, UlyssesSplitsTokensNotWeights) {
   EXPECT_EQ(c.boundary_bytes, 1000 * 64);
 }
 
-// Attention of 4 heads of 16 over 1000 keys: 2 · 4 · (16 + 16) · 1000 · 1000 FLOP = 256 µs; causal half of it; backward
-// 2.5 ×. q, k, v and the result are 4 · 1000 · 64 elements, 512,000 bytes: 512 ns more.
+// Attention of 4 heads of 16 over 1000 keys: 2 · 4 · (16 + 16) · 1000 · 1000 FLOP = 256 µs; causal takes half of it,
+// backward 2.5 ×. q, k, v and the result are 4 · 1000 · 64 elements, 512,000 bytes, and add 512 ns.
 TEST(LayerCost, Attention) {
   const LayerCost full = cost_of(block({attention(4, 16, false)}, 64), {}, round_cluster(1));
   EXPECT_EQ(full.forward.compute_ns, 256000 + 512);
@@ -94,9 +94,9 @@ TEST(LayerCost, Attention) {
   EXPECT_EQ(half.forward.compute_ns, 128000 + 512);
 }
 
-// Ulysses over 2 ranks: half the heads a rank, four all-to-alls. A rank holds q, k, v, out of half the sequence's
-// worth: 1000 tokens · 2 heads · 32 features of q and out and as much of k and v = 128,000 elements, 256,000 bytes;
-// half of them leave.
+// Ulysses over 2 ranks has half the heads per rank, and four all-to-alls. A rank holds q, k, v and the output of half
+// the sequence's worth. 1000 tokens · 2 heads · 32 features of q and out, and as much of k and v, are 128,000
+// elements, 256,000 bytes. Half of them leave.
 TEST(LayerCost, UlyssesExchangesAroundAttention) {
   const LayerCost c = cost_of(block({attention(4, 16, false)}, 64), tp(2, SequenceParallel::ulysses), round_cluster(2));
   EXPECT_EQ(c.forward.compute_ns, 128000 + 256);
@@ -105,7 +105,7 @@ TEST(LayerCost, UlyssesExchangesAroundAttention) {
 
 // Context parallelism 2: half the queries against all keys, 128 µs, in two kernels (256 ns of operands) and one merge
 // of the fp32 partial results (12 bytes · 500 tokens · 64 features = 384 ns). One ring step passes K and V of 500
-// tokens, 2 · 500 · 4 · 32 = 128,000 bytes, beside half of it.
+// tokens, 2 · 500 · 4 · 32 = 128,000 bytes, under half of it.
 TEST(LayerCost, RingAttention) {
   Strategy s;
   s.cp = 2;
@@ -115,7 +115,7 @@ TEST(LayerCost, RingAttention) {
   EXPECT_EQ(c.forward.exposed_ns, 128000 - (128000 + 256 + 384) / 2);
 }
 
-// FlashAttention-2 on a device whose own kernels are twice as fast, FlashAttention 1 at 0.6 of that.
+// FlashAttention-2 on a device whose own kernels are twice as fast; FlashAttention 1 runs at 0.6 of that.
 TEST(LayerCost, AttentionKernelsOfTheEngine) {
   Cluster c = round_cluster(1);
   c.groups[0].device.efficiency.attention_flash2 = 0.5;
@@ -123,14 +123,14 @@ TEST(LayerCost, AttentionKernelsOfTheEngine) {
   EXPECT_EQ(cost_of(kind, {}, c, "generic").forward.compute_ns, 256000 + 512);
   EXPECT_EQ(cost_of(kind, {}, c, "fsdp1").forward.compute_ns, 512000 + 512);
   EXPECT_EQ(cost_of(kind, {}, c, "llm-foundry").forward.compute_ns, 853333 + 512);
-  // cuDNN's, which PyTorch of today prefers there
+  // Current PyTorch prefers cuDNN's kernels there.
   EXPECT_EQ(cost_of(kind, {}, c, "fsdp2").forward.compute_ns, 256000 + 512);
   EXPECT_EQ(cost_of(kind, {}, c, "torchtitan+torch-2024").forward.compute_ns, 512000 + 512);
   c.groups[0].device.efficiency.attention_flash2 = 2;
   EXPECT_EQ(cost_of(kind, {}, c, "fsdp2").forward.compute_ns, 128000 + 512);
 }
 
-/// `kind` trained as `t` says.
+/// Returns the cost of `kind` trained as `t` specifies.
 LayerCost trained_on(const LayerKind& kind, const Training& t, const Cluster& cluster, const Strategy& strategy,
                      const char* engine) {
   Model model = model_of(kind);
@@ -141,15 +141,15 @@ LayerCost trained_on(const LayerKind& kind, const Training& t, const Cluster& cl
   return out.front();
 }
 
-/// `kind` on one device, trained at `precision` as `t` says.
+/// Returns the cost of `kind` on one device, trained at `precision` as `t` specifies.
 LayerCost trained(const LayerKind& kind, Precision precision, Training t = tokens(1000)) {
   t.precision = precision;
   return trained_on(kind, t, round_cluster(1), {}, "generic");
 }
 
-// Frozen weights: no weight gradients. One pair of rank 4 beside the query-key-value projection: 2 · 1000 · 4 · 64
-// FLOPs and 1000 · 2 · 64 bytes down, 2 · 1000 · 4 · 256 and 1000 · 4 · 256 up: √(512² + 128²) + √(2048² + 1024²) =
-// 2817.5 ns, forward, for its input and for its own gradients.
+// Frozen weights have no weight gradients. One pair of rank 4 next to the query-key-value projection takes 2 · 1000 ·
+// 4 · 64 FLOPs and 1000 · 2 · 64 bytes down, 2 · 1000 · 4 · 256 and 1000 · 4 · 256 up. √(512² + 128²) + √(2048²
+// + 1024²) = 2817.5 ns, forward, for its input and for its own gradients.
 TEST(LayerCost, Adapters) {
   const LayerKind kind = block({linear("attn.qkv", 64, 256, TpSplit::column), linear("attn.out", 256, 64, TpSplit::row)}, 64);
   Training t = tokens(1000);
@@ -163,16 +163,16 @@ TEST(LayerCost, Adapters) {
   EXPECT_EQ(c.frozen_dense_bytes, 2 * (64 * 256 + 256 * 64));
 }
 
-// 8 bits: casts of 2k bytes a token forward, 4n backward: 1000 · 2 · (64 + 256) and twice that.
+// In 8 bits, casts take 2k bytes per token forward, 4n backward: 1000 · 2 · (64 + 256) and twice that.
 TEST(LayerCost, EightBitCasts) {
   const LayerCost c = trained(mlp(), Precision::fp8);
   EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 640);
   EXPECT_EQ(c.backward.compute_ns, 4 * kGemm + 1280);
 }
 
-// Sequence parallelism in 8 bits where the engine casts before it gathers: of two gathers and a sum in the backward
-// pass, and one of each forward, the gathers have half the bytes. Products and casts to hide them are those of an
-// engine that gathers 16 bits.
+// Sequence parallelism in 8 bits where the engine casts before it gathers. The backward pass has two gathers and a
+// sum, the forward pass one of each; the gathers have half the bytes. Products and casts that hide them are those of
+// an engine that gathers 16 bits.
 TEST(LayerCost, EightBitOperandsAreGathered) {
   Training t = tokens(1000);
   t.precision = Precision::fp8;
@@ -185,7 +185,7 @@ TEST(LayerCost, EightBitOperandsAreGathered) {
   EXPECT_EQ(wide.backward.exposed_ns - eight.backward.exposed_ns, 2 * kBoundary / 2);
 }
 
-// Top 4 over 2 ranks of a node: 2·(1 − 1/2⁴) = 1.875 distinct ranks of 4 copies.
+// Top 4 over 2 ranks of a node reaches 2·(1 − 1/2⁴) = 1.875 distinct ranks with 4 copies.
 TEST(LayerCost, DispatchersSendATokenOnceToAPlace) {
   Operator dispatch;
   dispatch.kind = OperatorKind::dispatch;
@@ -201,8 +201,8 @@ TEST(LayerCost, DispatchersSendATokenOnceToAPlace) {
   EXPECT_NEAR(exposed("nemo-automodel") / exposed("generic"), 1.875 / 4, 1e-3);
 }
 
-// The CPU launches kernels one after the other: 2 GEMMs of 32.8 µs wait for 2 launches of 50 µs, which takes 34,464 ns
-// longer.
+// The CPU launches kernels one after the other: 2 GEMMs of 32.8 µs wait for 2 launches of 50 µs, which adds 34,464
+// ns.
 TEST(LayerCost, SlowLaunchesLeaveTheDeviceIdle) {
   Cluster c = round_cluster(1);
   c.groups[0].device.efficiency.kernel_launch = microseconds(50);
@@ -211,8 +211,8 @@ TEST(LayerCost, SlowLaunchesLeaveTheDeviceIdle) {
   EXPECT_EQ(cost.forward.other_ns, 100000 - 2 * kGemm);
 }
 
-// An eager engine takes nine bare launches of host time a kernel: 2 kernels forward; backward 2 input gradients, 2
-// weight gradients and their 2 additions to the accumulated gradients.
+// An eager engine takes nine bare launches of host time per kernel. Forward has 2 kernels; backward has 2 input
+// gradients, 2 weight gradients and their 2 additions to the accumulated gradients.
 TEST(LayerCost, EagerModulesTakeHostTime) {
   Cluster c = round_cluster(1);
   c.groups[0].device.efficiency.kernel_launch = microseconds(5);
@@ -230,15 +230,15 @@ LayerCost cost_with(const EngineModel& engine, const LayerKind& kind, const Stra
   return out.front();
 }
 
-// 16,384 weights each of two linears: a pass of its own reads 2 bytes of the new gradient and reads and writes 4 of the
-// accumulated one.
+// Two linears have 16,384 weights each. A pass of its own reads 2 bytes of the new gradient, and reads and writes 4
+// of the accumulated one.
 TEST(LayerCost, GradientsAccumulatedByAPassOfTheirOwn) {
   EngineModel engine = plain_engine("generic");
   engine.kernels.fused_gradient_accumulation = false;
   EXPECT_EQ(cost_with(engine, mlp(), {}, round_cluster(1)).backward.compute_ns, 4 * kGemm + std::llround(2 * 163.84));
 }
 
-/// Two nodes of `per_node` round devices, 1 GB/s between them too.
+/// Returns two nodes of `per_node` round devices, with 1 GB/s between them as well.
 Cluster two_nodes(std::int64_t per_node) {
   Cluster c = round_cluster(per_node);
   c.groups[0].nodes = 2;
@@ -250,8 +250,8 @@ Cluster two_nodes(std::int64_t per_node) {
   return c;
 }
 
-// TP 2, one all-reduce forward: the host waits 2 ranks · 100 µs for it where stages that block on their messages lie on
-// two nodes, longer than the 32,768 ns of compute and 128,000 ns of communication.
+// TP 2 has one all-reduce forward. The host waits 2 ranks · 100 µs for it where stages that block on their messages
+// lie on two nodes. That is longer than the 32,768 ns of compute and 128,000 ns of communication.
 TEST(LayerCost, CollectivesOfBlockingStagesWait) {
   EngineModel engine = plain_engine("generic");
   engine.coefficients.collective_wait_s = 100e-6;
@@ -270,8 +270,8 @@ TEST(LayerCost, CollectivesAcrossNodesWaitForTheNetwork) {
   EXPECT_EQ(cost_with(engine, mlp(), tp(2), two_nodes(2)).forward.exposed_ns, 128000);  // inside a node
 }
 
-// Element-wise work on 1000 tokens of 64 features in bf16, bytes read and written: norm 4 a feature forward and 6
-// backward, residual 6 each way.
+// Element-wise work on 1000 tokens of 64 features in bf16, in bytes read and written: the norm takes 4 per feature
+// forward and 6 backward, the residual 6 each way.
 TEST(LayerCost, ElementwiseIsMemory) {
   Operator norm, residual;
   norm.kind = OperatorKind::norm;
@@ -283,13 +283,13 @@ TEST(LayerCost, ElementwiseIsMemory) {
   const LayerCost c = cost_of(block({norm, residual}, 64), {}, round_cluster(1));
   EXPECT_EQ(c.forward.compute_ns, 256 + 384);
   EXPECT_EQ(c.backward.compute_ns, 384 + 384);
-  // sequence parallelism splits both
+  // Sequence parallelism splits both.
   EXPECT_EQ(cost_of(block({norm, residual}, 64), tp(2, SequenceParallel::megatron), round_cluster(2)).forward.compute_ns,
             128 + 192);
   EXPECT_EQ(cost_of(block({norm, residual}, 64), tp(2), round_cluster(2)).forward.compute_ns, 256 + 384);
 }
 
-/// Dispatch, two expert linears, combine: 4 experts, each token to one.
+/// Returns dispatch, two expert linears and combine: 4 experts, each token to one.
 LayerKind experts() {
   Operator dispatch, combine, up = linear("moe.up", 64, 256, TpSplit::column), down = linear("moe.down", 256, 64, TpSplit::row);
   dispatch.kind = OperatorKind::dispatch;
@@ -308,7 +308,7 @@ LayerKind experts() {
   return block(all, 64);
 }
 
-// One device: the same FLOPs as the dense layer, weights of four experts, and two permutations of 1000 tokens (256 ns
+// One device has the FLOPs of the dense layer, weights of four experts, and two permutations of 1000 tokens (256 ns
 // each).
 TEST(LayerCost, ExpertsOnOneDevice) {
   const LayerCost c = cost_of(experts(), {}, round_cluster(1));
@@ -318,7 +318,7 @@ TEST(LayerCost, ExpertsOnOneDevice) {
   EXPECT_EQ(c.dense_parameters, 0);
 }
 
-// EP 2 over dp 2: two experts a rank, all-to-all of 128,000 bytes before and after, half of which leaves.
+// EP 2 over dp 2 has two experts per rank, and an all-to-all of 128,000 bytes before and after, half of which leaves.
 TEST(LayerCost, ExpertParallel) {
   Strategy s;
   s.dp = s.ep = 2;
@@ -328,7 +328,7 @@ TEST(LayerCost, ExpertParallel) {
   EXPECT_EQ(c.expert_parameters, 4 * 64 * 256);
 }
 
-// The same beside another micro-batch: each of the four all-to-alls has a quarter of the layer's compute to hide in.
+// Overlapped with another micro-batch, each of the four all-to-alls can hide under a quarter of the layer's compute.
 TEST(LayerCost, ExpertsBesideAnotherMicroBatch) {
   Strategy s;
   s.dp = s.ep = 2;
@@ -348,8 +348,8 @@ TEST(LayerCost, OverlapOfExpertsNeedsThemElsewhere) {
             cost_of(experts(), {}, round_cluster(1), "megatron-core").forward);
 }
 
-// Graphs launch nothing; graphs up to the dispatch leave the launches of the experts: 6 + 2 kernels of each permutation
-// and its exchange, one of each product.
+// Graphs launch nothing. Graphs up to the dispatch leave the launches of the experts: 6 + 2 kernels of each
+// permutation and its exchange, one of each product.
 TEST(LayerCost, GraphsTakeLaunchesAway) {
   Cluster c = round_cluster(2);
   c.groups[0].device.efficiency.kernel_launch = microseconds(50);
@@ -364,8 +364,8 @@ TEST(LayerCost, GraphsTakeLaunchesAway) {
   EXPECT_EQ(forward("megatron-core+cuda-graphs").other_ns, 0);
 }
 
-// Two experts a rank are cast one by one: two products of 2 · 9 launches of 50 µs forward, and as many backward, which
-// no casts of 1000 tokens fill.
+// Two experts per rank are cast one by one: two products of 2 · 9 launches of 50 µs forward, and as many backward,
+// which no casts of 1000 tokens fill.
 TEST(LayerCost, EightBitExpertsAreCastOneByOne) {
   Cluster c = round_cluster(2);
   c.groups[0].device.efficiency.kernel_launch = microseconds(50);
@@ -382,7 +382,8 @@ TEST(LayerCost, EightBitExpertsAreCastOneByOne) {
   EXPECT_EQ(eight.backward.compute_ns - wide.backward.compute_ns, kCasts);
 }
 
-// 8-bit experts are cast as well: 4 bytes of traffic an element of the input forward, of the output gradient backward.
+// 8-bit experts are cast as well: 4 bytes of traffic per element of the input forward, of the output gradient
+// backward.
 TEST(LayerCost, EightBitExpertsAreCast) {
   const LayerCost wide = cost_of(experts(), {}, round_cluster(1)), eight = trained(experts(), Precision::fp8);
   EXPECT_EQ(eight.forward.compute_ns - wide.forward.compute_ns, 4 * (64 + 256));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each operator of a layer computes and moves under a strategy; the equations are layer_cost.h's. Every function
-// adds to `sum` (layer_sums.h) and says of each collective its kind, group and bytes, and what it runs beside.
-// What stands in one place of the search's innermost loop is inlined there by force: as templates the functions are
-// shared symbols, which the compiler would call instead (6 % more instructions a layer). Internal to cost/.
+// Compute and traffic of each operator of a layer under a strategy; the equations are in layer_cost.h. Every function
+// adds to `sum` (layer_sums.h). For each collective it gives the kind, group and bytes, and the compute that overlaps
+// it. Functions with one call site in the search's innermost loop are force-inlined. As templates they are shared
+// symbols, which the compiler would call instead (6 % more instructions per layer). Internal to cost/.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@
 
 namespace espalier::cost {
 
-/// Gradients of `parameters` weights on this rank: those the GEMM does not accumulate are read again and added in one
-/// pass.
+/// Accumulates the gradients of `parameters` weights on this rank. Gradients that the GEMM does not accumulate are
+/// read again and added in one pass.
 template <class Sum>
 void accumulate(Sum& sum, const LayerPricing& x, double parameters) {
   if (x.c.engine->kernels.fused_gradient_accumulation) return;
@@ -31,10 +31,10 @@ inline double accumulated_bytes(const LayerPricing& x) {
   return x.c.engine->kernels.fused_gradient_accumulation ? 2.0 * x.c.engine->memory.states.gradient : 0.0;
 }
 
-/// Low-rank adapters beside a frozen linear of m tokens, n output and k input features on this rank: each pair reads
-/// the input, and adds to its part of the output; backwards the gradients of both matrices read input and output
-/// gradient again. Their products are narrow: the larger of compute and memory, as a norm of the two. What a tensor
-/// group has of the `rank` features in between is summed or gathered, both ways.
+/// Adds the low-rank adapters of a frozen linear of m tokens, n output and k input features on this rank. Each pair
+/// reads the input and adds to its part of the output. Backward, the gradients of both matrices read input and output
+/// gradient again. Their products are narrow: their time is a norm of compute and memory time. The tensor group sums
+/// or gathers the `rank` features in between, both ways.
 template <class Sum>
 void add_adapters(Sum& sum, const LayerPricing& x, const Operator& op, double m, double n, double k) {
   const DeviceRates& d = x.c.device.rates;
@@ -55,7 +55,8 @@ void add_adapters(Sum& sum, const LayerPricing& x, const Operator& op, double m,
   sum.wait(x.tp.size, 1, 1);
 }
 
-/// Weights of fewer bits than compute takes are written out before each product that reads them, in either pass.
+/// Adds the kernels that write out weights of fewer bits than compute takes. They run before each product that reads
+/// the weights, in either pass.
 template <class Sum>
 void add_dequantisation(Sum& sum, const LayerPricing& x, const LayerKind& kind, const Operator& op, double elements) {
   const Training& training = x.c.workload.training;
@@ -66,17 +67,17 @@ void add_dequantisation(Sum& sum, const LayerPricing& x, const LayerKind& kind, 
   sum.compute(pass, pass, 1, 1);
 }
 
-/// 8-bit matrix products: activations and output gradients are scaled, cast and transposed (2 bytes in, 1 + 1 out), one
-/// kernel each. The cast of the input runs inside the normalisation or activation before it (TransformerEngine
-/// LayerNormLinear), which reads it.
+/// Adds the casts of 8-bit matrix products. Activations and output gradients are scaled, cast and transposed (2 bytes
+/// in, 1 + 1 out), in one kernel each. The cast of the input runs inside the normalisation or activation before it
+/// (TransformerEngine LayerNormLinear), which reads it.
 template <class Sum>
 void add_casts(Sum& sum, const LayerPricing& x, double m, double n, double k) {
   sum.compute(memory_bound_s(x.c.device.rates, 2 * m * k), memory_bound_s(x.c.device.rates, 4 * m * n), 1, 1);
 }
 
-/// The same of `local` experts, whose input comes from the permutation and is read for its cast (2 bytes in, 1 + 1
-/// out). Cast one by one they take at least what the host needs to launch them: it has waited for the counts of the
-/// routing, so that nothing is queued.
+/// Adds the casts of `local` experts, whose input comes from the permutation and is read for its cast (2 bytes in, 1
+/// + 1 out). Cast one by one, they take at least the time in which the host launches them. The host has waited for
+/// the counts of the routing, so nothing is queued.
 template <class Sum>
 void add_expert_casts(Sum& sum, const LayerPricing& x, double local, double m, double n, double k) {
   const EngineModel& engine = *x.c.engine;
@@ -99,13 +100,14 @@ template <class Sum>
   else if (op.split == TpSplit::vocab || op.split == TpSplit::heads)
     n /= x.width;
   if (op.split == TpSplit::row) k /= x.width;
-  const bool eight_bit =
-      x.c.workload.operand_bytes < x.a && op.split != TpSplit::vocab;  // the output projection stays in 16 bits
+  // The output projection stays in 16 bits.
+  const bool eight_bit = x.c.workload.operand_bytes < x.a && op.split != TpSplit::vocab;
   const double a = eight_bit ? x.c.workload.operand_bytes : x.a, rate = eight_bit ? d.gemm : d.gemm_wide;
   const double forward = gemm_s(d, rate, m, n, k, a), input = gemm_s(d, rate, m, k, n, a);
   const double weight = op.frozen ? 0.0 : gemm_s(d, rate, n, k, m, a, accumulated_bytes(x) * n * k);
   sum.compute(forward, input, 1, 1);
-  // its GEMM and the addition to the accumulated gradient; with a bias its reduction and its addition
+  // A linear has two kernels: its GEMM and the addition to the accumulated gradient. A bias adds two: its reduction
+  // and its addition.
   if (!op.frozen) {
     sum.weight(weight);
     sum.kernels_of_weights(op.parameters > op.in * op.out ? 4 : 2);
@@ -126,14 +128,15 @@ template <class Sum>
     close_region(sum, x, region, forward, input, boundary * static_cast<double>(op.out));
     region = Region{};
   } else if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
-    // Output projection: gathers its input under SP, reduces the input gradient; its output stays split for the loss.
+    // The output projection gathers its input under SP and reduces the input gradient; its output stays split for the
+    // loss.
     const double bytes = boundary * static_cast<double>(op.in);
     if (x.megatron_sp) {
       const auto gather = traffic<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
       const auto scatter = traffic<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
       sum.move(SumPhase::forward, alone(gather, Placement::before, StepPart::forward, sum.op));
       sum.move_back(alone(scatter, Placement::after, StepPart::input_gradient, sum.op));
-      // only a part of the input is kept: gathered again for the weights
+      // Only a part of the input is kept, so it is gathered again for the weights.
       if (x.c.engine->communication.blocking_tensor) {
         sum.move(SumPhase::backward, alone(gather, Placement::before, StepPart::weight_gradient, sum.op));
         sum.move(SumPhase::weight, alone(gather, Placement::before, StepPart::weight_gradient, sum.op));
@@ -149,15 +152,16 @@ template <class Sum>
   }
 }
 
-inline constexpr double kExchanges = 4;  // of a layer and micro-batch: to the experts and back, in both passes
+inline constexpr double kExchanges = 4;  // exchanges of a layer and micro-batch: to the experts and back, both passes
 
-/// Token copies of the fullest rank, and what its experts see of them once expert tensor parallelism has gathered them.
+/// Return the token copies of the fullest rank, and those that its experts see once expert tensor parallelism has
+/// gathered them.
 inline double routed(const LayerPricing& x, const Operator& op) { return x.sequence_tokens * op.top_k * x.g.imbalance; }
 inline double gathered(const LayerPricing& x, const Operator& op) {
   return routed(x, op) * (x.g.sequence_split > 1 ? x.s.etp : 1);
 }
 
-/// Ranks of the expert group in one node, or in one NVLink domain of several.
+/// Returns the ranks of the expert group in one node, or in one NVLink domain of several nodes.
 inline std::int64_t joined_by_nvlink(const LayerPricing& x) {
   std::int64_t inside = x.ep.members[0];
   for (std::size_t k = 1; k < x.c.fabric.levels.size() && x.c.fabric.levels[k].kind == FabricKind::nvl72; ++k)
@@ -165,8 +169,8 @@ inline std::int64_t joined_by_nvlink(const LayerPricing& x) {
   return inside;
 }
 
-/// Share of the token copies that a deduplicating dispatcher sends: of top_k copies on random experts as many as they
-/// reach distinct places among P nodes (or ranks of one node), P·(1 − (1 − 1/P)^top_k).
+/// Returns the share of the token copies that a deduplicating dispatcher sends. It sends one copy to each distinct
+/// place among P nodes (or ranks of one node). On random experts top_k copies reach P·(1 − (1 − 1/P)^top_k) of them.
 inline double dispatched_share(const LayerPricing& x, const Operator& op) {
   if (!x.c.engine->communication.deduplicates_dispatch || x.ep.size <= 1 || op.top_k <= 1) return 1.0;
   const double inside = static_cast<double>(std::max<std::int64_t>(1, joined_by_nvlink(x)));
@@ -184,7 +188,7 @@ void add_exchange(Sum& sum, const LayerPricing& x, const Operator& op) {
   const Placement there = dispatch ? Placement::after : Placement::before, back = dispatch ? Placement::before : Placement::after;
   const auto forward = [&](const PricedTraffic& moved) { return alone(moved, there, StepPart::forward, sum.op); };
   const auto backward = [&](const PricedTraffic& moved) { return alone(moved, back, StepPart::input_gradient, sum.op); };
-  // Beside the compute of another micro-batch, which is as long as this one's.
+  // Overlaps the exchange with the compute of another micro-batch, which is as long as this one's.
   const auto sent = [&](const PricedTraffic& moved, Placement where, StepPart part) {
     return x.other_compute > 0 ? beside(moved, x.other_compute, slowed(x, moved, x.ep), part, sum.op, sum.op)
                                : alone(moved, where, part, sum.op);
@@ -195,7 +199,7 @@ void add_exchange(Sum& sum, const LayerPricing& x, const Operator& op) {
     const auto scatter = traffic<CollectiveKind::reduce_scatter, GroupKind::expert_tensor>(x, bytes * x.s.etp);
     sum.move(SumPhase::forward, sent(exchange, there, StepPart::forward), forward(dispatch ? gather : scatter));
     sum.move_back(sent(exchange, back, StepPart::input_gradient), backward(dispatch ? scatter : gather));
-  } else if (x.s.etp > 1) {  // all ranks hold the tokens: partial sums are reduced after the experts, gradients before them
+  } else if (x.s.etp > 1) {  // all ranks hold the tokens: reduce partial sums after the experts, gradients before
     const auto reduce = traffic<CollectiveKind::all_reduce, GroupKind::expert_tensor>(x, bytes);
     const PricedTraffic none;
     sum.move(SumPhase::forward, sent(exchange, there, StepPart::forward), forward(dispatch ? none : reduce));
@@ -225,7 +229,7 @@ void add_expert_linear(Sum& sum, const LayerPricing& x, const LayerKind& kind, c
   accumulate(sum, x, local * n * k);
 }
 
-/// Memory-bound operators: bytes per token and feature read and written, forward and backward.
+/// Adds memory-bound operators: bytes read and written per token and feature, forward and backward.
 template <class Sum>
 void add_elementwise(Sum& sum, const LayerPricing& x, const Operator& op, double tokens, double width) {
   DeviceRates d = x.c.device.rates;
@@ -234,7 +238,7 @@ void add_elementwise(Sum& sum, const LayerPricing& x, const Operator& op, double
   const bool eager = x.c.engine->memory.activations == ActivationPolicy::megatron_2022_unfused;
   double forward = 0, backward = 0;
   switch (op.kind) {
-    // Backward reads the input and the gradient and writes; without a fused kernel it reads both again for scale and
+    // Backward reads the input and the gradient, and writes; without a fused kernel it reads both again for scale and
     // shift.
     case OperatorKind::norm:
       forward = 2 * x.a * in;
@@ -250,13 +254,14 @@ void add_elementwise(Sum& sum, const LayerPricing& x, const Operator& op, double
       forward = 2 * x.a * in;
       backward = 3 * x.a * in;
       break;
-    case OperatorKind::dropout:  // forward in the residual's kernel: the mask only; backward a kernel of its own
+    case OperatorKind::dropout:  // forward writes only the mask, in the residual's kernel; backward is its own kernel
       forward = in;
       backward = (2 * x.a + 1) * in;
       break;
     default: forward = backward = 2 * x.a * in; break;
   }
-  // a norm reduces the gradients of its weight (and bias) and adds each to the accumulated one; so does a convolution
+  // A norm reduces the gradients of its weight (and bias) and adds each to the accumulated one; so does a
+  // convolution.
   if (op.kind == OperatorKind::norm && !op.frozen) sum.kernels_of_weights(op.parameters > op.in ? 3 : 2);
   if (op.kind == OperatorKind::causal_conv && !op.frozen) sum.kernels_of_weights(2);
   const bool fused_away = op.kind == OperatorKind::dropout;
@@ -269,9 +274,9 @@ void add_embedding(Sum& sum, const LayerPricing& x, const Operator& op) {
   const auto& d = x.c.device.rates;
   const double bytes = x.a * x.split_tokens * static_cast<double>(op.out);
   sum.compute(memory_bound_s(d, 2 * bytes), 0, 4, 0);  // lookup, positions, sum, dropout
-  // The gradient is a dense table: it is cleared, the rows of the tokens are added (sorted, read and written), and all
-  // of it is added to the accumulated gradient, in every engine. Aceso's and Mist's operator times: 8 bytes an element
-  // of an fp16 table, 25 a token and feature.
+  // The gradient is a dense table. In every engine the table is cleared, the rows of the tokens are added (sorted,
+  // read and written), and all of it is added to the accumulated gradient. Aceso's and Mist's operator times give 8
+  // bytes per element of an fp16 table, and 25 per token and feature.
   if (!op.frozen) {
     const double rows = x.g.padded_vocabulary > 0 && op.split == TpSplit::vocab
                             ? static_cast<double>(x.g.padded_vocabulary) / x.width
@@ -353,7 +358,7 @@ template <class Sum>
   }
 }
 
-/// The measured time of the operator, in place of the derived one.
+/// Adds the measured time of the operator in place of the derived one.
 template <class Sum>
 void add_measured(Sum& sum, const LayerPricing& x, const LayerKind& kind, const Operator& op) {
   const Sequence& sequence = x.c.workload.training.sequence;
@@ -364,7 +369,7 @@ void add_measured(Sum& sum, const LayerPricing& x, const LayerKind& kind, const 
   sum.measured(time.forward * slower, time.input * slower, time.weight * slower);
 }
 
-/// Operators whose shapes depend on where tokens go: no graph replays them.
+/// Returns whether the shapes of an operator depend on where tokens go, so that no graph replays it.
 inline bool is_routed(OperatorKind kind) {
   return kind == OperatorKind::dispatch || kind == OperatorKind::combine || kind == OperatorKind::expert_linear ||
          kind == OperatorKind::expert_activation;
@@ -378,7 +383,7 @@ template <class Sum>
   for (const Operator& op : kind.operators) {
     const OperatorAgain again = walk.next(static_cast<std::size_t>(index));
     sum.begin_operator(index++, is_routed(op.kind) ? 1.0 : x.c.engine->kernels.graphed_launches);
-    // around what runs again
+    // Marks what selective recomputation runs again.
     sum.repeat(again.share, again.traffic && !(x.ulysses && op.kind == OperatorKind::attention));
     if (x.c.engine->measured != nullptr) add_measured(sum, x, kind, op);
     add_operator(sum, x, kind, op, region);
@@ -386,7 +391,7 @@ template <class Sum>
 }
 
 inline bool overlaps_experts(const LayerPricing& x) { return x.c.engine->communication.overlaps_experts && x.ep.size > 1; }
-/// The scene in which all-to-alls run beside another micro-batch.
+/// Returns the pricing in which all-to-alls overlap another micro-batch.
 inline LayerPricing beside_other_micro_batch(const LayerPricing& x, const LayerKind& kind) {
   LayerPricing out = x;
   Sums<NoRecord> own;
@@ -395,7 +400,8 @@ inline LayerPricing beside_other_micro_batch(const LayerPricing& x, const LayerK
   return out;
 }
 
-/// What a layer waits for beside its operators, s: fitted waits of ranks for each other, launches and host work.
+/// Holds the seconds that a layer waits for in addition to its operators: fitted waits of ranks for each other,
+/// launches and host work.
 struct LayerWaits {
   double network_forward = 0, network_back = 0;
   double host_forward = 0, host_backward = 0, host_input = 0, host_weight = 0;

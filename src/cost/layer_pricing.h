@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operators of one layer kind need to know of strategy, groups and local shapes, and the price of a collective
-// among them. Internal to cost/.
+// Strategy, groups and local shapes that the operators of one layer kind need, and the price of a collective among
+// them. Internal to cost/.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace espalier::cost {
 
-/// Everything the operator functions need for one layer kind.
+/// Holds everything that the operator functions need for one layer kind.
 struct LayerPricing {
   const CostContext& c;
   const Strategy& s;
@@ -25,11 +25,11 @@ struct LayerPricing {
   double sequence_tokens;
   double width;  // divisor of split widths
   bool pipeline_crosses_nodes;
-  double length_excess;      // by which packed samples of unlike lengths lengthen attention; 1 otherwise
-  double other_compute = 0;  // s of another micro-batch that one all-to-all of experts runs beside; 0: it stands alone
+  double length_excess;      // factor by which packed samples of unequal lengths lengthen attention; 1 otherwise
+  double other_compute = 0;  // seconds of another micro-batch under which one all-to-all of experts runs; 0: none
 };
 
-/// The ranks of a group.
+/// Returns the ranks of a group.
 template <GroupKind kind>
 const Group& ranks_of(const LayerPricing& x) {
   if constexpr (kind == GroupKind::tensor) return x.tp;
@@ -38,13 +38,13 @@ const Group& ranks_of(const LayerPricing& x) {
   if constexpr (kind == GroupKind::expert_tensor) return x.etp;
 }
 
-/// What traffic of a group of ranks and compute next to it do to each other.
+/// Returns how traffic of a group of ranks and concurrent compute slow each other down.
 inline MutualSlowdown slowed(const LayerPricing& x, const PricedTraffic& moved, const Group& ranks) {
   const double once = moved_bytes(moved.traffic.kind, x.c.fabric.tensor_levels, ranks, moved.traffic.bytes);
   return x.c.device.interference().of(once * moved.traffic.times, moved.seconds);
 }
 
-/// `times` messages of `bytes` (plan/steps.h), one after the other, in the open.
+/// Prices `times` messages of `bytes` (plan/steps.h), one after the other, without overlap.
 template <CollectiveKind kind, GroupKind group>
 PricedTraffic traffic(const LayerPricing& x, double bytes, std::int32_t times = 1) {
   const auto& levels = x.c.fabric.tensor_levels;
@@ -58,8 +58,8 @@ PricedTraffic traffic(const LayerPricing& x, double bytes, std::int32_t times = 
   return {{kind, group, bytes, times}, times == 1 ? seconds : times * seconds};
 }
 
-/// Whether ranks of a tensor group wait for each other's hosts: the engine does, and neighbouring stages are on
-/// different nodes.
+/// Returns whether ranks of a tensor group wait for each other's hosts: the engine does so, and neighbouring stages
+/// are on different nodes.
 inline bool waits_for_hosts(const Fabric& fabric, const EngineModel& engine, const Strategy& s, std::int32_t stages) {
   return engine.coefficients.collective_wait_s > 0 && engine.communication.message_host_calls > 0 &&
          pipeline_crosses(fabric.placing(), s, stages, fabric.node_levels);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// State-space and linear-attention operators of a layer under tensor parallelism: heads (of a selective scan: channels)
-// are split, each rank scans the whole sequence of its own (equations: operator_cost.h). Context parallelism and
-// Ulysses are refused for them: a state would travel from rank to rank. Internal to cost/.
+// State-space and linear-attention operators of a layer under tensor parallelism. Heads (channels of a selective
+// scan) are split, and each rank scans the whole sequence of its own heads (equations: operator_cost.h). Context
+// parallelism and Ulysses are rejected for them, because a state would travel from rank to rank. Internal to cost/.
 #pragma once
 
 #include "cost/layer_pricing.h"

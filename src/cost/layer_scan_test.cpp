@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scans by hand: what they keep, what they compute, and that split heads divide both.
+// Scans by hand: the bytes that they keep, the time of their compute, and that split heads divide both.
 #include <gtest/gtest.h>
 
 #include "cost/activation_memory.h"
@@ -9,7 +9,7 @@
 namespace espalier::cost::layer_scan_test {
 namespace {
 
-/// 4 heads in 2 groups, 3 states, 4 features a head: in 2·2·3 + 16 = 28, out 16.
+/// Returns a scan of 4 heads in 2 groups, 3 states, 4 features per head: in 2·2·3 + 16 = 28, out 16.
 LayerKind layer_of(OperatorKind kind, std::int64_t chunk) {
   Operator op;
   op.kind = kind;
@@ -33,7 +33,7 @@ LayerGeometry tokens(std::int64_t count, std::int32_t tp = 1) {
   return g;
 }
 
-// q, k, v 2·10·28 = 560, step and decay 8·10·4 = 320; the delta rule's inverse 2·10·4·64 = 5120 besides.
+// q, k, v keep 2·10·28 = 560, step and decay 8·10·4 = 320; the delta rule adds its inverse 2·10·4·64 = 5120.
 TEST(SavedByScans, InputsStepsAndTheInverse) {
   const auto fused = ActivationPolicy::fused_attention, eager = ActivationPolicy::megatron_2022_unfused;
   EXPECT_EQ(saved_activations(layer_of(OperatorKind::chunked_scan, 16), tokens(10), fused).none, 880);
@@ -42,7 +42,7 @@ TEST(SavedByScans, InputsStepsAndTheInverse) {
   EXPECT_EQ(saved_activations(layer_of(OperatorKind::gated_delta, 64), tokens(10), fused).none, 6000);
 }
 
-// 8 channels of 3 states over 2048 tokens: u and Δ 2·2·2048·8 = 65536, one set of states 8·8·3 = 192, B and C
+// 8 channels of 3 states over 2048 tokens: u and Δ keep 2·2·2048·8 = 65536, one set of states 8·8·3 = 192, B and C
 // 2·2·2048·3 = 24576 on every rank. A convolution keeps its input.
 TEST(SavedByScans, SelectiveScanAndConvolution) {
   LayerKind layer = layer_of(OperatorKind::scan, 2048);
@@ -53,7 +53,7 @@ TEST(SavedByScans, SelectiveScanAndConvolution) {
   EXPECT_EQ(saved_activations(layer, tokens(2048), ActivationPolicy::fused_attention).none, 2 * 2048 * 8);
 }
 
-// A linear that stands beside the attention reads what is kept already.
+// A linear parallel to the attention reads what is kept already.
 TEST(SavedByScans, ParallelLinearKeepsNothing) {
   Operator op;
   op.kind = OperatorKind::linear;
@@ -66,7 +66,8 @@ TEST(SavedByScans, ParallelLinearKeepsNothing) {
   EXPECT_EQ(saved_activations(layer, tokens(10), ActivationPolicy::fused_attention).none, 0);
 }
 
-// 10 tokens, 4 heads, chunks of 16: 2·10·4·(16·7 + 2·12) = 10880; with the delta rule 2·10·4·(16·17 + 16²/6 + 3·12).
+// 10 tokens, 4 heads, chunks of 16 take 2·10·4·(16·7 + 2·12) = 10880 FLOPs; with the delta rule 2·10·4·(16·17 + 16²/6
+// + 3·12).
 TEST(ScanTime, FlopsByHandAndThreeTimesBackward) {
   const ScanShape scan{10, 4, 3, 4, 16, 1000, false}, delta{10, 4, 3, 4, 16, 1000, true};
   EXPECT_DOUBLE_EQ(scan_flops(scan), 10880);

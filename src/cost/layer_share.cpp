@@ -11,7 +11,8 @@
 namespace espalier::cost {
 namespace {
 
-/// Without what a stage may share with other layers of the same shard: a sum of layers never exceeds their stage.
+/// Leaves out what a stage may share with other layers of the same shard, so that a sum of layers never exceeds their
+/// stage.
 ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
   if (!s.shards_optimizer()) return e;
   const std::int64_t expert_shard = expert_shard_of(s);
@@ -19,7 +20,8 @@ ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
           e.frozen_expert - e.frozen_expert % expert_shard};
 }
 
-/// Buffers that a stage has because of the layer: those of the largest one (price_stage.cpp) are no smaller.
+/// Returns the buffers that a stage has because of the layer; those of the largest layer (price_stage.cpp) are no
+/// smaller.
 std::int64_t own_buffers(const ParameterElements& e, const StatePolicy& states, const Strategy& s) {
   const bool fetched = offloads_parameters(s.offload);
   std::int64_t bytes = 0;
@@ -47,29 +49,29 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     share.forward_ns = t.forward.duration_ns();
     share.backward_ns = t.backward.duration_ns();
     share.split_backward_ns = t.backward_input.duration_ns() + t.backward_weight.duration_ns();
-    // Of a thousand such layers at once: without latency, which buckets share.
+    // A thousand such layers are priced at once, which leaves out the latency that buckets share.
     constexpr double kMany = 1024;
     const double dense = kMany * static_cast<double>(e.dense), expert = kMany * static_cast<double>(e.expert);
     const double reduce = reduces ? reduce_bucket_s(x, dense, expert, 1, Cut::any) / kMany : 0.0;
     const double gather = gathers ? gather_bucket_s(x, dense, expert, 1, Cut::any) / kMany : 0.0;
-    // What compute next to them loses of their time. Shorter messages draw less of the memory and lose more of theirs
-    // (overlap.h).
+    // This is the share of their time that concurrent compute loses. Shorter messages draw less of the memory
+    // bandwidth and lose more of their time (overlap.h).
     const auto lost = [&](double bytes, double seconds) {
       const MutualSlowdown slow = c.device.interference().of(bytes / kMany, seconds);
       return slow.in_turn() ? 1.0 : std::min(1.0, slow.communication * (1 - 1 / slow.compute));
     };
     const double reduce_lost = reduces ? lost(reduce_bucket_bytes(x, dense, expert, 1), reduce) : 0.0;
     const double gather_lost = gathers ? lost(gather_bucket_bytes(x, dense, expert, 1), gather) : 0.0;
-    // Less what rounding takes from a bucket, of which there are no more than layers.
+    // Subtracts what rounding takes from a bucket; there are no more buckets than layers.
     const auto less = [](double seconds, double rounding) {
       return static_cast<std::int64_t>(std::max(0.0, seconds * 1e9 - rounding));
     };
-    // Of the sums inside tensor groups, one message a chunk, the bytes alone count.
+    // The sums inside tensor groups take one message per chunk, so only their bytes count.
     constexpr std::int64_t kEndless = std::int64_t{1} << 20;
     const double summed = tensor_sync_s(x, l.tensor_sync.times(kEndless), Cut::any) / static_cast<double>(kEndless);
     const std::int64_t sync = l.gradient_sync_ns + less(summed, 0.5);
     share.reduce_ns = less(reduce, 0.5) + sync;
-    const double late = c.engine->coefficients.exposed_share;  // of an overlapped reduction, waited for
+    const double late = c.engine->coefficients.exposed_share;  // share of an overlapped reduction that is waited for
     share.hidden_ns = less(reduce_lost * (1 - late) * reduce + late * reduce, 1.0) + sync;
     share.gather_ns = less(gather_lost * gather, 1.0);
     share.update_bytes = update_bytes(*c.engine, x.states, e, s);

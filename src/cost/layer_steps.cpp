@@ -30,7 +30,8 @@ LayerSteps megatron_steps(const LayerPricing& scene, const LayerKind& kind) {
           phase(SumPhase::selective, 0, 0)};
 }
 
-/// What leaves the last partitioned block, or enters the first one backwards, made whole on every device of the group.
+/// Adds a gather that makes an activation whole on every device of the group. It follows the last partitioned block,
+/// or precedes the first one backward.
 void add_gather(std::int64_t gather_ns, double bytes, StepPart part, PhaseSteps& phase) {
   if (gather_ns == 0) return;
   Step step;
@@ -49,7 +50,7 @@ void add_gather(std::int64_t gather_ns, double bytes, StepPart part, PhaseSteps&
   }
 }
 
-/// Layers that know no partition, beside blocks that are partitioned.
+/// Adds gathers to layers without a partition, next to blocks that are partitioned.
 void add_gathers(const CostContext& c, const Strategy& s, std::int32_t micro_batch, LayerRole role, LayerSteps& steps) {
   std::int64_t gather_ns = 0;
   double bytes = 0;
@@ -67,7 +68,7 @@ void add_gathers(const CostContext& c, const Strategy& s, std::int32_t micro_bat
   add_gather(gather_ns, bytes, StepPart::input_gradient, steps.backward_input);
 }
 
-/// The steps are the cost: whatever adds to one without the other is found here.
+/// Checks that the steps add up to the cost: whatever adds to one without the other is found here.
 void check_sums(const LayerSteps& steps, const LayerCost& cost) {
   ESPALIER_CHECK(phase_time(steps.forward) == cost.forward);
   ESPALIER_CHECK(phase_time(steps.backward) == cost.backward);

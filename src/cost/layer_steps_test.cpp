@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What layers move, counted by hand on round devices (test_problem.h): 1000 FLOP or 1000 bytes of memory a nanosecond,
-// a byte a nanosecond on a link.
+// Traffic of layers, counted by hand on round devices (test_problem.h): 1000 FLOP or 1000 bytes of memory take a
+// nanosecond, as does a byte on a link.
 #include "cost/layer_steps.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ LayerSteps steps_of(const LayerKind& kind, const Strategy& s, const Cluster& clu
   return layer_steps(context, s, 1, 1, 0);
 }
 
-/// "up", "all_gather tensor 128000 beside up": a list in short.
+/// Returns the steps as a short list: "up", "all_gather tensor 128000 before up".
 std::vector<std::string> words(const PhaseSteps& phase) {
   std::vector<std::string> out;
   for (const Step& step : phase.steps) {
@@ -47,8 +47,8 @@ Strategy tp2(SequenceParallel sp) {
   return s;
 }
 
-// One device: two products forward; backward the last operator first, the gradient of its input before that of its
-// weights.
+// On one device, forward has two products. Backward runs the last operator first, and the gradient of its input
+// before that of its weights.
 TEST(LayerSteps, SmallestExample) {
   const LayerSteps steps = steps_of(mlp(), {}, round_cluster(1));
   EXPECT_EQ(words(steps.forward), (Words{"up", "down"}));
@@ -59,8 +59,8 @@ TEST(LayerSteps, SmallestExample) {
   EXPECT_DOUBLE_EQ(steps.forward.costs[0].compute_s, 32768e-9);  // 2 · 1000 · 64 · 256 FLOP
 }
 
-// TP without sequence parallelism: one all-reduce of 1000 tokens · 64 features · 2 bytes each way, backward beside the
-// weight gradient of `up`; where the backward is split, its input half waits for it.
+// TP without sequence parallelism has one all-reduce of 1000 tokens · 64 features · 2 bytes each way. Backward it
+// overlaps the weight gradient of `up`; where the backward is split, its input half waits for it.
 TEST(LayerSteps, TensorParallel) {
   const LayerSteps steps = steps_of(mlp(), tp2(SequenceParallel::none), round_cluster(2));
   EXPECT_EQ(words(steps.forward), (Words{"up", "down", "all_reduce tensor 128000 after down"}));
@@ -69,8 +69,8 @@ TEST(LayerSteps, TensorParallel) {
   EXPECT_EQ(bytes_of(steps.backward_weight), 0);
 }
 
-// A Megatron block with sequence parallelism: forward the input is gathered and the output scattered, 2 · 128,000
-// bytes; backward dY is gathered in the open, X again beside dX of `up`, dX is scattered beside dW: 3 · 128,000. Split,
+// A Megatron block with sequence parallelism gathers the input and scatters the output forward, 2 · 128,000 bytes.
+// Backward, dY is gathered in the open, X again under dX of `up`, and dX is scattered under dW: 3 · 128,000. Split,
 // the input half moves dY and dX, the weight half X.
 TEST(LayerSteps, MegatronBlockWithSequenceParallelism) {
   const LayerSteps steps = steps_of(mlp(), tp2(SequenceParallel::megatron), round_cluster(2));
@@ -85,7 +85,7 @@ TEST(LayerSteps, MegatronBlockWithSequenceParallelism) {
   EXPECT_EQ(bytes_of(steps.backward_weight), kBoundary);
 }
 
-// overlap.tp: each beside the product that it feeds or drains.
+// With overlap.tp each collective overlaps the product that it feeds or drains.
 TEST(LayerSteps, OverlappedTensorParallel) {
   Strategy s = tp2(SequenceParallel::megatron);
   s.overlap.tp = true;
@@ -96,7 +96,8 @@ TEST(LayerSteps, OverlappedTensorParallel) {
             (Words{"all_gather tensor 128000 beside down", "down dX", "reduce_scatter tensor 128000 beside up", "up dX"}));
 }
 
-// Two column linears take one gathered input: it is gathered once, beside both, though an operator stands between them.
+// Two column linears take one gathered input. It is gathered once, under both, though an operator stands between
+// them.
 TEST(LayerSteps, ColumnLinearsOfARegionShareTheirInput) {
   Operator norm;
   norm.kind = OperatorKind::norm;
@@ -115,7 +116,7 @@ TEST(LayerSteps, ColumnLinearsOfARegionShareTheirInput) {
 }
 
 // Ring attention over 4 ranks: 250 tokens of K and V of 4 heads · 32 features · 2 bytes = 64,000 bytes pass on three
-// times beside ¾ of the attention; backward their gradients too.
+// times, under ¾ of the attention. Backward passes their gradients as well.
 TEST(LayerSteps, ContextParallelBlock) {
   Strategy s;
   s.cp = 4;
@@ -126,14 +127,14 @@ TEST(LayerSteps, ContextParallelBlock) {
   EXPECT_DOUBLE_EQ(steps.forward.costs[0].beside_s, 0.75 * steps.forward.costs[1].compute_s);
 }
 
-// Ulysses over 2 ranks: q, k, v and the output of 1000 tokens · 2 heads · 32 · 2 tensors · 2 bytes = 256,000 bytes in
-// four exchanges.
+// Ulysses over 2 ranks moves q, k, v and the output of 1000 tokens · 2 heads · 32 · 2 tensors · 2 bytes = 256,000
+// bytes in four exchanges.
 TEST(LayerSteps, Ulysses) {
   const LayerSteps steps = steps_of(block({attention(4, 16, false)}, 64), tp2(SequenceParallel::ulysses), round_cluster(2));
   EXPECT_EQ(words(steps.forward), (Words{"all_to_all tensor 64000 x4 before attn.core", "attn.core"}));
 }
 
-/// Routed experts between a dispatch and a combine.
+/// Returns routed experts between a dispatch and a combine.
 LayerKind experts() {
   Operator dispatch, combine, up, down;
   dispatch.kind = OperatorKind::dispatch;
@@ -159,8 +160,8 @@ LayerKind experts() {
   return block(all, 64);
 }
 
-// Every token goes to two experts: 1000 · 2 · 64 · 2 bytes = 256,000 out and back, forward and backward. The exchanges
-// lie next to the experts.
+// Every token goes to two experts: 1000 · 2 · 64 · 2 bytes = 256,000 go out and back, forward and backward. The
+// exchanges lie next to the experts.
 TEST(LayerSteps, MixtureOfExperts) {
   Strategy s;
   s.ep = 2;
@@ -208,7 +209,7 @@ Strategy recomputing(Strategy s, RecomputeModules modules) {
   return s;
 }
 
-// A whole MLP runs again with what it gathers and scatters; its activation alone moves nothing.
+// A whole MLP runs again with its gathers and scatters; its activation alone moves nothing.
 TEST(LayerSteps, AWholeMlpRunsAgain) {
   const LayerSteps steps =
       steps_of(mlp(), recomputing(tp2(SequenceParallel::megatron), {RecomputeModule::mlp}), round_cluster(2));
@@ -222,7 +223,7 @@ TEST(LayerSteps, AWholeMlpRunsAgain) {
   EXPECT_EQ(words(hidden.recompute_selective), words(hidden.forward));
 }
 
-// Every second product: 0.39 of 2 · 32,768 ns.
+// Every second product runs again: 0.39 of 2 · 32,768 ns.
 TEST(LayerSteps, EverySecondProductRunsAgain) {
   const LayerSteps steps = steps_of(mlp(), recomputing({}, {RecomputeModule::every_second_mm}), round_cluster(1));
   EXPECT_EQ(phase_time(steps.recompute_selective).compute_ns, std::llround(0.39 * 2 * 32768));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the operators of a layer (layer_operators.h) put what they cost. One code emits both: sums of seconds, as the
-// search needs them (Recorder = NoRecord, nothing is stored), and the same sums with the list of steps behind them
+// The sink to which the operators of a layer (layer_operators.h) emit their costs. One code path produces sums of
+// seconds for the search (Recorder = NoRecord, nothing is stored), and these sums with the list of steps behind them
 // (Recorder = StepRecord). Sums run in the order in which operators emit, which is StepCost::term. Internal to cost/.
 #pragma once
 
@@ -12,21 +12,21 @@
 
 namespace espalier::cost {
 
-/// Host work of a collective in launches: the wrapper of torch.distributed, the kernel, events between its stream and
-/// that of compute.
+/// Counts the host work of a collective in launches: the wrapper of torch.distributed, the kernel, and events between
+/// its stream and that of compute.
 inline constexpr int kCollectiveLaunches = 2;
 
-/// The phases that are summed apart. A schedule runs `backward`, or `input` and `weight` in its place.
+/// Names the phases that are summed separately. A schedule runs `backward`, or `input` and `weight` in its place.
 enum class SumPhase : std::uint8_t { forward, backward, input, weight, selective };
 
-/// Traffic and its seconds, all messages, nothing beside it.
+/// Holds traffic and its seconds: all messages, without overlap.
 struct PricedTraffic {
   Traffic traffic;
   double seconds = 0;
 };
 
-/// Traffic as it lies in a phase. `first_op` … `last_op`: operators whose compute of `part` it runs beside, before or
-/// after.
+/// Describes traffic as it lies in a phase. `first_op` … `last_op` are the operators whose compute of `part` it
+/// overlaps, precedes or follows.
 struct Lie {
   PricedTraffic moved;
   double beside_s = 0;
@@ -46,13 +46,13 @@ inline Lie beside(const PricedTraffic& moved, double compute_s, MutualSlowdown k
   return {moved, compute_s, k, Placement::beside, part, first_op, last_op, extra, std::max(0.0, moved.seconds - extra)};
 }
 
-/// The same before the backward pass, where the forward pass is repeated.
+/// Returns the same traffic as part of the recomputation that precedes the backward pass.
 inline Lie repeated(Lie lie) {
   lie.part = StepPart::recomputation;
   return lie;
 }
 
-/// The recorder of the fast path: everything vanishes.
+/// Records nothing: on the fast path all of its calls vanish.
 struct NoRecord {
   void begin_operator(std::int32_t /*op*/) {}
   void compute(StepPart /*part*/, double /*seconds*/) {}
@@ -61,23 +61,23 @@ struct NoRecord {
   void region(std::int32_t /*first_op*/, std::int32_t /*last_op*/) {}
 };
 
-/// Seconds of one layer, summed over its operators.
+/// Sums the seconds of one layer over its operators.
 template <class Recorder>
 struct Sums {
   double forward = 0, input_gradient = 0, weight_gradient = 0, selective = 0;  // compute
-  // joint backward | split backward
+  // The joint backward is `exposed_backward`; `exposed_input` and `exposed_weight` are the halves of a split one.
   double exposed_forward = 0, exposed_backward = 0, exposed_input = 0, exposed_weight = 0;
   double exposed_selective = 0;
   double hidden_forward = 0, hidden_backward = 0;
   double kernels_forward = 0, kernels_input = 0, kernels_weight = 0;  // as the host launches them
-  // share of the operator's kernels that it does launch
+  // Share of the operator's kernels that the host does launch.
   double launched = 1;
-  // share of its compute that selective recomputation repeats
+  // Share of the operator's compute that selective recomputation repeats.
   double again = 0;
-  bool traffic_again = false;                       // and whether of its traffic
+  bool traffic_again = false;                       // whether it repeats the operator's traffic as well
   std::int64_t waits_forward = 0, waits_input = 0;  // ranks of the group, summed over tensor-parallel collectives
-  std::int32_t op = -1;                             // that is added now
-  // the compute of the operator is measured: what is derived of it is left out
+  std::int32_t op = -1;                             // the operator that is being added
+  // The compute of the operator is measured, so what is derived of it is left out.
   bool known = false;
   Recorder record;
 
@@ -87,12 +87,13 @@ struct Sums {
     known = false;
     record.begin_operator(index);
   }
-  /// Selective recomputation repeats so much of what the operator computes, and its traffic or not.
+  /// Sets the share of the operator's compute that selective recomputation repeats, and whether it repeats the
+  /// traffic.
   void repeat(double share, bool traffic) {
     again = share;
     traffic_again = traffic;
   }
-  /// Seconds of the operator as they were measured.
+  /// Adds the measured seconds of the operator.
   void measured(double f, double b, double w) {
     compute(f, b, 0, 0);
     weight(w);
@@ -124,7 +125,7 @@ struct Sums {
     waits_input += ranks * b;
   }
 
-  /// Traffic of a phase; what is given together is added up before it joins the sum.
+  /// Adds traffic to a phase. The arguments of one call are added up before they join the sum.
   template <class... Lies>
   void move(SumPhase phase, const Lies&... lies) {
     record.begin_term();
@@ -146,7 +147,7 @@ struct Sums {
       case SumPhase::selective: exposed_selective += exposed; return;
     }
   }
-  /// The same in the joint backward and in the input half of a split one.
+  /// Adds traffic to the joint backward and to the input half of a split one.
   template <class... Lies>
   void move_back(const Lies&... lies) {
     move(SumPhase::backward, lies...);

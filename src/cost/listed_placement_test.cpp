@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans whose stages list their devices in an order of their own: groups are where the list puts them, counted by hand;
-// and a list in the canonical order costs what the closed form of that order costs.
+// Plans whose stages list their devices in an order of their own. Groups are where the list puts them, counted by
+// hand. A list in the canonical order costs what the closed form of that order costs.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace test;
 
-/// Nodes at 1 GB/s a device inside, 0.1 GB/s between, no latencies.
+/// Returns nodes with 1 GB/s per device inside, 0.1 GB/s between, no latencies.
 Cluster slow_network(std::int64_t nodes, std::int64_t devices_per_node) {
   Cluster c = round_cluster(devices_per_node);
   c.groups.front().nodes = nodes;
@@ -41,7 +41,7 @@ void list_devices(Plan& plan, const std::vector<std::vector<std::int64_t>>& stag
   }
 }
 
-/// One MLP block (test_problem.h), TP 2 · DP 2 on two nodes of two devices.
+/// Returns a plan of one MLP block (test_problem.h), TP 2 · DP 2 on two nodes of two devices.
 Plan two_nodes(const Model& model, const Cluster& cluster) {
   Strategy s;
   s.tp = 2;
@@ -50,11 +50,11 @@ Plan two_nodes(const Model& model, const Cluster& cluster) {
                            SplitPolicy::balanced);
 }
 
-// The row linear's output is all-reduced in the tensor group: 1000 tokens · 64 · 2 bytes = 128,000 bytes, of which two
-// ranks pass on 2 · 1/2: 128 µs at 1 GB/s on the devices {0, 1} and {2, 3} of a node each, 1,280 µs at 0.1 GB/s on {0,
-// 2} and {1, 3}.
-// Gradients: 64 · 256 · 2 / 2 = 16,384 elements a rank · 4 bytes = 65,536 bytes in data groups: {0, 2} and {1, 3} at
-// 0.1 GB/s take 655,360 ns, {0, 1} and {2, 3} at 1 GB/s a tenth.
+// The row linear's output is all-reduced in the tensor group: 1000 tokens · 64 · 2 bytes = 128,000 bytes, of which
+// two ranks pass on 2 · 1/2. That takes 128 µs at 1 GB/s on the devices {0, 1} and {2, 3} of one node each, and
+// 1,280 µs at 0.1 GB/s on {0, 2} and {1, 3}. Gradients are 64 · 256 · 2 / 2 = 16,384 elements per rank · 4
+// bytes = 65,536 bytes in data groups. Groups {0, 2} and {1, 3} at 0.1 GB/s take 655,360 ns, {0, 1} and {2, 3} at
+// 1 GB/s a tenth.
 TEST(ListedPlacement, ASwapMovesTensorGroupsAcrossNodesAndDataGroupsInside) {
   const Model model = model_of(mlp());
   const Cluster cluster = slow_network(2, 2);
@@ -85,9 +85,8 @@ TEST(ListedPlacement, AnotherOrderOnTheSameLinksCostsTheSame) {
   }
 }
 
-// Stages on devices {0, 1} and {2, 3} talk across nodes; on {0, 2} and {1, 3} each rank has its neighbour in its own
-// node:
-// 128,000 bytes take 1,280 µs and 128 µs.
+// Stages on devices {0, 1} and {2, 3} communicate across nodes; on {0, 2} and {1, 3} each rank has its neighbour in
+// its own node. 128,000 bytes take 1,280 µs and 128 µs.
 TEST(ListedPlacement, MessagesGoFromPlaceToPlace) {
   const Model model = model_of(mlp(), 2);
   const Cluster cluster = slow_network(2, 2);
@@ -103,7 +102,7 @@ TEST(ListedPlacement, MessagesGoFromPlaceToPlace) {
             32'768 * 4 * 10);
 }
 
-// One group of each kind torn across nodes while the others are not has no price.
+// A plan has no price if one group of a kind is torn across nodes while the others are not.
 TEST(ListedPlacement, UnevenGroupsAreRefusedByName) {
   const Model model = model_of(mlp());
   const Cluster cluster = slow_network(4, 2);
@@ -121,8 +120,8 @@ TEST(ListedPlacement, UnevenGroupsAreRefusedByName) {
   EXPECT_EQ(refused->found, "device-order: tensor groups with 1 + 1 and 2 members a domain of level node");
 }
 
-// Domain by domain as by extent: on nodes of a power of two every group is aligned, and the list of the order itself
-// costs the same.
+// Counting domain by domain equals counting by extent. On nodes of a power of two every group is aligned, and the
+// list of the order itself costs the same.
 TEST(ListedPlacement, ACanonicalListCostsWhatItsOrderCosts) {
   const Model model = plan_test::decoder({8, 8, 4, 16, 512, 1000, 4, 256});
   const Cluster cluster = slow_network(4, 4);

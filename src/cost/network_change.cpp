@@ -10,12 +10,14 @@
 namespace espalier::cost {
 namespace {
 
-/// Rounded terms of a layer's pass or of a message, generously: compute, exposed and hidden parts of either direction,
-/// its recomputation, what ZeRO adds at both edges, and the nanoseconds that bounds take off each.
+/// Bounds the rounded terms of a layer's pass or of a message, generously. They are compute, exposed and hidden parts
+/// of either direction, recomputation, ZeRO's terms at both edges, and the nanoseconds that bounds subtract from
+/// each.
 constexpr std::int64_t kTerms = 32;
 constexpr std::int64_t kTermsOfStep = 64;  // buckets and tails
 
-/// What is not on the clock: everything else must be equal.
+/// Returns a level without name, speed and trace, in which comparable clusters may differ; everything else must be
+/// equal.
 FabricLevel without_speed(FabricLevel level) {
   level.name.clear();
   level.bandwidth = level.bandwidth_alone = level.per_peer = BytesPerSecond(0);
@@ -39,16 +41,16 @@ bool comparable(const Cluster& a, const Cluster& b, const std::vector<FabricLeve
   return true;
 }
 
-/// after/before; what took no time keeps all of it.
+/// Returns after/before; what took no time keeps all of it.
 double kept(double before, double after) { return before > 0 ? after / before : 1.0; }
 
-/// What the bytes' part of a level keeps, at least.
+/// Returns the least share that the bytes' part of a level keeps.
 double least_volume(const FabricLevel& before, const FabricLevel& after) {
   const double all = before.bandwidth.count() / after.bandwidth.count();
   return before.per_peer.count() <= 0 ? all : std::min(all, before.per_peer.count() / after.per_peer.count());
 }
 
-/// Whether times of the level are what they were.
+/// Returns whether times of the level are unchanged.
 bool equal_speed(const FabricLevel& a, const FabricLevel& b) {
   return a.bandwidth.count() == b.bandwidth.count() && a.per_peer.count() == b.per_peer.count() &&
          a.latency.count() == b.latency.count() && a.start.count() == b.start.count();
@@ -74,9 +76,9 @@ NetworkChange network_change(const Cluster& a, const Cluster& b) {
 std::int64_t NetworkChange::bound_after(std::int64_t bound_ns, std::int64_t microbatches, std::int64_t layers) const {
   ESPALIER_CHECK(ratio > 0 && microbatches >= 1 && layers >= 1);
   if (equal || bound_ns == INT64_MAX) return bound_ns;
-  // A chunk holds at least a layer, so that there are as many messages as layers at most, each way.
+  // A chunk holds at least one layer, so there are at most as many messages as layers, each way.
   const std::int64_t allowance = kTerms * (microbatches + 2) * (4 * layers + kTermsOfStep);
-  // A millionth of a millionth for the products of real numbers.
+  // Leaves a millionth of a millionth for products of real numbers.
   const double left = ratio * (1.0 - 1e-12) * static_cast<double>(bound_ns) - static_cast<double>(allowance);
   return left > 0 ? static_cast<std::int64_t>(left) : 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bounds keep of themselves, by hand. A cluster of two levels: 8 devices at 400 GB/s inside a node, 50 GB/s each
+// The shares that bounds keep, by hand. A cluster of two levels: 8 devices at 400 GB/s inside a node, 50 GB/s each
 // between nodes; no overlap_traffic, equal ramps.
 #include "cost/network_change.h"
 
@@ -34,7 +34,7 @@ Cluster two_levels() {
 
 double ratio(const Cluster& before, const Cluster& after) { return network_change(before, after).ratio; }
 
-// What was proven under offload to a slow host says nothing of a fast one.
+// A proof under offload to a slow host does not transfer to a fast one.
 TEST(NetworkChange, OtherHostsKeepNothing) {
   Cluster slow = two_levels();
   slow.groups[0].host = {GiB(1024), BytesPerSecond(100e9), BytesPerSecond(10e9), {}};
@@ -51,15 +51,15 @@ TEST(NetworkChange, SlowerLinksKeepAllAndFasterOnesTheirPart) {
   Cluster slower = nominal;
   slower.inter[0].bandwidth = BytesPerSecond(25e9);
   EXPECT_EQ(ratio(nominal, slower), 1.0);
-  EXPECT_EQ(ratio(slower, nominal), 0.5);  // messages take half as long at least
+  EXPECT_EQ(ratio(slower, nominal), 0.5);  // messages take at least half as long
   Cluster quicker = nominal;
   quicker.groups[0].intra[0].latency = Seconds(0.8e-6);
   EXPECT_NEAR(ratio(nominal, quicker), 0.8, 1e-12);
 }
 
-// Level 0 has ramp 1.5 and level 1 ramp 1, and inside is as slow as between nodes. A slower network brings the smaller
-// ramp in place of the larger one, and κ_w = 1 + 5 · 400e9/2e12 = 2 falls to 1.5: collectives and compute next to them
-// take no less for it (collective.h, overlap.h).
+// Level 0 has ramp 1.5 and level 1 ramp 1, and links inside are as slow as between nodes. A slower network brings the
+// smaller ramp in place of the larger one, and κ_w = 1 + 5 · 400e9/2e12 = 2 falls to 1.5. Collectives and compute
+// next to them still take no less (collective.h, overlap.h).
 TEST(NetworkChange, NothingIsFasterOnASlowerNetwork) {
   Cluster nominal = two_levels();
   nominal.groups[0].intra[0].ramp = 1.5;
@@ -72,17 +72,16 @@ TEST(NetworkChange, NothingIsFasterOnASlowerNetwork) {
   EXPECT_EQ(ratio(slower, nominal), 0.5);
 }
 
-// Some of it faster and some slower at once is never "only slower": what became faster decides, in whichever place it
-// is.
+// A network that is partly faster and partly slower is never "only slower": the faster part decides, wherever it is.
 TEST(NetworkChange, FasterAndSlowerAtOnceKeepsWhatTheFasterPartKeeps) {
   const Cluster nominal = two_levels();
   Cluster mixed = nominal;
   mixed.groups[0].intra[0].bandwidth = BytesPerSecond(800e9);
   mixed.inter[0].bandwidth = BytesPerSecond(25e9);
-  EXPECT_EQ(ratio(nominal, mixed), 0.5);  // inside twice as fast
-  EXPECT_EQ(ratio(mixed, nominal), 0.5);  // between twice as fast
+  EXPECT_EQ(ratio(nominal, mixed), 0.5);  // twice as fast inside
+  EXPECT_EQ(ratio(mixed, nominal), 0.5);  // twice as fast between
   EXPECT_FALSE(network_change(nominal, mixed).equal);
-  Cluster prompt = nominal;  // fewer bytes a second, sooner
+  Cluster prompt = nominal;  // fewer bytes per second, but sooner
   prompt.inter[0].bandwidth = BytesPerSecond(25e9);
   prompt.inter[0].latency = Seconds(0.25e-6);
   EXPECT_NEAR(ratio(nominal, prompt), 0.25, 1e-12);
@@ -98,8 +97,9 @@ TEST(NetworkChange, FasterAndSlowerAtOnceKeepsWhatTheFasterPartKeeps) {
   EXPECT_NEAR(ratio(both, pairs), 0.5, 1e-12);
 }
 
-// The ramp of a level that counted no longer does, and another level is faster: the faster one decides. All bandwidths
-// to 0.8 of themselves: 400 inside and 8 · 50 between were equal and are so but for rounding, and nothing is faster.
+// The ramp of a level that counted no longer does, and another level is faster: the faster one decides. With all
+// bandwidths at 0.8 of themselves, 400 inside and 8 · 50 between were equal and still are, except for rounding, and
+// nothing is faster.
 TEST(NetworkChange, AFasterLevelAndARampThatStopsToCount) {
   Cluster nominal = two_levels(), mixed;
   nominal.groups[0].intra[0].ramp = 1.5;
@@ -114,8 +114,8 @@ TEST(NetworkChange, AFasterLevelAndARampThatStopsToCount) {
   EXPECT_EQ(ratio(nominal, nominal), 1.0);
 }
 
-// A slow device makes other groups of devices; with links that became faster besides it must not pass as a cluster that
-// only became slower.
+// A slow device makes other groups of devices. With links that also became faster, the cluster must not pass as one
+// that only became slower.
 TEST(NetworkChange, DevicesOfUnequalSpeedAreNotComparable) {
   const Cluster nominal = two_levels();
   Cluster slow = nominal;
@@ -140,15 +140,15 @@ TEST(NetworkChange, OtherNodesOrDevicesAreNotComparable) {
   EXPECT_EQ(ratio(nominal, flat), 0.0);
   Cluster less = nominal;
   less.memory_limit = GiB(40);
-  EXPECT_TRUE(network_change(nominal, less).equal);  // memory is not on the clock
+  EXPECT_TRUE(network_change(nominal, less).equal);  // memory does not affect times
 }
 
-// 10 ms, half of which stays; 2 micro-batches, 3 layers: 32 · (2 + 2) · (4·3 + 64) = 9,728 ns of roundings.
+// 10 ms, half of which stays. 2 micro-batches and 3 layers have 32 · (2 + 2) · (4·3 + 64) = 9,728 ns of rounding.
 TEST(NetworkChange, BoundsLoseTheirRoundings) {
   const NetworkChange half{0.5, false};
   EXPECT_NEAR(static_cast<double>(half.bound_after(10'000'000, 2, 3)), 5'000'000 - 9'728, 1);
   EXPECT_EQ(half.bound_after(10'000, 2, 3), 0);
-  EXPECT_EQ(half.bound_after(INT64_MAX, 2, 3), INT64_MAX);  // nothing fits, then as now
+  EXPECT_EQ(half.bound_after(INT64_MAX, 2, 3), INT64_MAX);  // nothing fits, before as after
   const NetworkChange none{1.0, true};
   EXPECT_EQ(none.bound_after(10'000, 2, 3), 10'000);
 }

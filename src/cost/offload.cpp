@@ -29,15 +29,15 @@ HostUpdate host_update(const HostRates& host, const StatePolicy& states, const P
   const double elements = own_elements(e, s).trained;
   const double bytes =
       states.gradient + 2.0 * (states.master + states.optimizer) + (states.master > 0 ? 1.0 : 2.0) * states.parameter;
-  // The host reads gradients once more for their norm; they came down with every micro-batch, and parameters go up with
-  // the next.
+  // The host reads gradients once more for their norm. They came down with every micro-batch, and parameters go up
+  // with the next.
   if (offloads_parameters(s.offload)) return {0, (bytes + states.gradient) * elements / host.update, 0};
   return {states.gradient * elements / host.link, bytes * elements / host.update, states.parameter * elements / host.link};
 }
 
 namespace {
 
-/// Both ways at once beside what takes `beside`.
+/// Returns the time of copies in both directions at once, which overlap other work of the given length.
 PhaseTime copied(std::int64_t beside, std::int64_t up, std::int64_t down) {
   const std::int64_t longer = std::max(up, down);
   PhaseTime t;

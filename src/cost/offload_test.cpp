@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node of 4 devices, links of 10 GB/s (8 reached), host memory of 1,000 GB/s (460 for all, 115 a device). 10⁹
-// elements with 4 bytes of gradient, 4 + 8 of states and 2 of parameter: down 0.5 s, up 0.25 s, update (4 + 24 + 2)·10⁹
-// / 115·10⁹ = 0.2609 s. Copies beside passes: what each test says.
+// A node of 4 devices with links of 10 GB/s (8 reached) and host memory of 1,000 GB/s (460 for all, 115 per device).
+// 10⁹ elements have 4 bytes of gradient, 4 + 8 of states and 2 of parameter: down 0.5 s, up 0.25 s, update (4 + 24
+// + 2)·10⁹ / 115·10⁹ = 0.2609 s. Each test describes its copies during passes.
 #include "cost/offload.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,8 @@ TEST(Offload, SecondsOfAShard) {
   EXPECT_EQ(host_update(host_rates(node()), states(), kElements, s).down, 0.0);
 }
 
-// In the open one after the other; overlapped what the backward pass and the update leave of the ways.
+// Without overlap they run one after the other. Overlapped, the step waits for the transfers that the backward pass
+// and the update leave exposed.
 TEST(Offload, WhatTheStepWaitsFor) {
   EngineModel engine;
   const HostUpdate host{0.5, 0.3, 0.25};
@@ -81,7 +82,7 @@ TEST(Offload, StatesLieInHostMemoryAndTheDeviceComputesTheNorm) {
   EXPECT_DOUBLE_EQ(update_bytes(engine, states(), kElements, offloaded()), 4e9);
 }
 
-// All 2 + 4 + 12 bytes of an element are there. The host reads what it had to, and gradients again for their norm: (30
+// The host holds all 2 + 4 + 12 bytes of an element. It reads what it had to, and gradients again for their norm: (30
 // + 4)·10⁹ / 115·10⁹.
 TEST(Offload, ParametersTakeGradientsAndStatesAlong) {
   Strategy s;
@@ -106,7 +107,7 @@ TEST(Offload, WhatEachValueMoves) {
   }
 }
 
-/// A block of 1 ms and 2 ms that keeps 16 MB, 4 MB recomputed, and has 4 million elements.
+/// Returns a block of 1 ms and 2 ms that keeps 16 MB, 4 MB recomputed, and has 4 million elements.
 LayerCost layer() {
   LayerCost l;
   l.forward.compute_ns = 1'000'000;
@@ -125,7 +126,7 @@ HostCopies copies_of(Offload offload, RecomputeKind how, std::int32_t shard = 1,
   return host_copies(host_rates(node()), engine, states(), layer(), zero, s, how);
 }
 
-// 16 MB at 8 GB/s take 2 ms: the forward pass hides one of them, the backward pass all. Recomputed, 0.5 ms.
+// 16 MB at 8 GB/s take 2 ms: the forward pass hides one of them, the backward pass both. Recomputed, it is 0.5 ms.
 TEST(HostCopies, OfActivationsBesideALayer) {
   const HostCopies whole = copies_of(Offload::activations, RecomputeKind::none);
   EXPECT_EQ(whole.forward.exposed_ns, 1'000'000);
@@ -151,7 +152,8 @@ TEST(HostCopies, OfCheckpointsInTheOpen) {
   EXPECT_EQ(c.forward.hidden_ns + c.backward.hidden_ns + c.last_down_ns + c.last_up_ns, 0);
 }
 
-// 8 MB of parameters take 1 ms up, 16 MB of gradients 2 ms down, beside each other; a quarter of it on four ranks.
+// 8 MB of parameters take 1 ms up and 16 MB of gradients 2 ms down, at the same time; four ranks take a quarter of
+// it.
 TEST(HostCopies, OfParametersAndGradientsBesideALayer) {
   const HostCopies one = copies_of(Offload::parameters, RecomputeKind::none);
   EXPECT_EQ(one.forward.exposed_ns, 0);
@@ -161,16 +163,16 @@ TEST(HostCopies, OfParametersAndGradientsBesideALayer) {
   EXPECT_EQ(one.first_down_ns, 2'000'000);
   EXPECT_EQ(one.last_up_ns, 1'000'000);
   EXPECT_EQ(copies_of(Offload::parameters, RecomputeKind::none, 4).forward.hidden_ns, 250'000);
-  // With activations: up 1 + 2 ms in the backward pass, of which its 2 ms hide as much; traffic of ZeRO that it waits
-  // for hides the rest.
+  // With activations, 1 + 2 ms go up in the backward pass, whose 2 ms hide as much. ZeRO traffic that it waits for
+  // hides the rest.
   EXPECT_EQ(copies_of(Offload::parameters_activations, RecomputeKind::none).backward.exposed_ns, 1'000'000);
   ZeroTime zero;
   zero.backward.exposed_ns = 600'000;
   EXPECT_EQ(copies_of(Offload::parameters_activations, RecomputeKind::none, 1, zero).backward.exposed_ns, 400'000);
 }
 
-// An expert on 2 of 4 data ranks whose shards are of 2: each instance has one of its replicas, which holds it whole
-// (plan/expert_shard.h). Twice what one instance of 4 moves, of experts as of dense weights.
+// An expert is on 2 of 4 data ranks whose shards are of 2. Each instance has one of its replicas, which holds it
+// whole (plan/expert_shard.h). It moves twice as much as one instance of 4, for experts as for dense weights.
 TEST(HostCopies, OfExpertsByInstance) {
   LayerCost experts = layer();
   ParameterElements elements;
@@ -189,8 +191,8 @@ TEST(HostCopies, OfExpertsByInstance) {
   EXPECT_EQ(up_ns(2), 2 * up_ns(4));
 }
 
-/// Three blocks of 65,536 ns forward that keep 640,000 bytes (test_problem.h), as a chunk by itself; a link of which 8
-/// GB/s are reached.
+/// Prices three blocks of 65,536 ns forward that keep 640,000 bytes (test_problem.h), as a chunk by itself; the link
+/// reaches 8 GB/s.
 Costs three_blocks(Offload offload, std::int32_t recomputed = 0) {
   Cluster cluster = test::round_cluster(1);
   cluster.groups.front().host = {Bytes(std::int64_t{1} << 40), GBps(1000), GBps(10), {}};
@@ -211,19 +213,19 @@ Costs three_blocks(Offload offload, std::int32_t recomputed = 0) {
   return costs;
 }
 
-// The copies of 80,000 ns are a line of two machines behind the blocks: 2·80,000 + 65,536 + 80,000.
+// The copies of 80,000 ns form a line of two machines with the blocks: 2·80,000 + 65,536 + 80,000.
 TEST(HostCopies, ThreeBlocksWaitForTheirLink) {
   const Costs here = three_blocks(Offload::none), there = three_blocks(Offload::activations);
   const WorkId forward(0);
   EXPECT_EQ(here.works[forward].time.duration_ns(), 3 * 65'536);
   EXPECT_EQ(there.works[forward].time.duration_ns(), 3 * 80'000 + 65'536);
   EXPECT_EQ(there.works[forward].time.hidden_ns, 3 * 65'536);
-  // On the device nothing stays but two blocks on their way; the host holds all three.
+  // Only two blocks on their way stay on the device; the host holds all three.
   EXPECT_EQ(here.works[forward].memory.before.count(), 3 * 640'000);
   EXPECT_EQ(there.works[forward].memory.before.count(), 0);
   EXPECT_EQ(there.stages[StageId(0)].memory.host, 3 * 640'000);
   EXPECT_EQ(there.works[forward].memory.during.count(), 2 * 640'000 + 128'000 * 4);
-  // Of recomputed blocks their inputs of 128,000 bytes, 16,000 ns, of which the last one has nothing beside it.
+  // Recomputed blocks copy their inputs of 128,000 bytes, 16,000 ns; nothing overlaps the last one.
   const Costs again = three_blocks(Offload::activations, 3);
   EXPECT_EQ(again.stages[StageId(0)].memory.host, 3 * 128'000);
   EXPECT_EQ(again.works[forward].time.duration_ns(), 3 * 65'536 + 16'000);

@@ -7,9 +7,9 @@ namespace espalier::cost {
 
 namespace {
 
-/// `gemm_max` is of matrix units. Where 32 bits have none (16-bit products are at least 4 times as fast), FMA units
-/// compute, which large products keep
-/// busier: 0.9 of their peak. Assumed: no table of such products was found.
+/// Returns the share of the peak that GEMMs reach. `gemm_max` is that of matrix units. Devices without fp32 matrix
+/// units (16-bit products are at least 4 times as fast) compute on FMA units, which large products keep busier: 0.9
+/// of their peak. That is assumed, because no table of such products was found.
 double gemm_share(const DeviceKind& device, Precision precision) {
   constexpr double kVectorUnits = 0.9, kMatrixUnits = 4;
   const double full = device.peak_of(Precision::fp32).count();
@@ -22,7 +22,7 @@ double gemm_share(const DeviceKind& device, Precision precision) {
 
 DeviceRates rates_of(const DeviceKind& device, Precision precision) {
   const auto& e = device.efficiency;
-  // 8-bit attention is not what engines train with: fp8 GEMMs, bf16 attention.
+  // Engines do not train with 8-bit attention, so fp8 means fp8 GEMMs and bf16 attention.
   const bool fp8 = precision == Precision::fp8;
   const double peak = device.peak_of(precision).count() * e.sustained;
   const double attention_peak = fp8 ? device.peak_of(Precision::bf16).count() * e.sustained : peak;

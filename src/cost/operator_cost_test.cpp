@@ -11,7 +11,7 @@
 namespace espalier::cost {
 namespace {
 
-/// 100 TFLOP/s for GEMMs, 50 and 40 for attention, 1 TB/s, 2 µs a kernel beside its work.
+/// Returns 100 TFLOP/s for GEMMs, 50 and 40 for attention, 1 TB/s, and 2 µs per kernel in addition to its work.
 DeviceRates round_rates() {
   DeviceRates d;
   d.gemm = d.batched = d.grouped = 100e12;
@@ -29,20 +29,20 @@ TEST(OperatorCost, SmallestExample) {
   EXPECT_NEAR(gemm_s(round_rates(), 100e12, 3000, 2000, 1000, 2), 2e-6 + std::sqrt(120e-6 * 120e-6 + 22e-6 * 22e-6), 1e-15);
 }
 
-// One byte an operand, two bytes a result: 3 + 2 + 2·6 = 17 MB.
+// One byte per operand and two per result: 3 + 2 + 2·6 = 17 MB.
 TEST(OperatorCost, EightBitOperandsGiveSixteenBitResults) {
   EXPECT_NEAR(gemm_s(round_rates(), 100e12, 3000, 2000, 1000, 1), 2e-6 + std::sqrt(120e-6 * 120e-6 + 17e-6 * 17e-6), 1e-15);
 }
 
-// One row against a 4096² matrix is bound by reading the matrix: 33.6 µs, and 0.34 µs of work hardly show.
+// One row against a 4096² matrix is bound by reading the matrix: 33.6 µs, where 0.34 µs of work hardly show.
 TEST(OperatorCost, ThinGemmIsBoundByMemory) {
   const double bytes = 2 * (4096.0 * 4096 + 2 * 4096) / 1e12, t = gemm_s(round_rates(), 100e12, 1, 4096, 4096, 2) - 2e-6;
   EXPECT_GT(t, bytes);
   EXPECT_LT(t, 1.001 * bytes);
 }
 
-// A gradient of 8 bytes an element that the product adds to: 120 µs of work hide the 6·8 MB of 3000 × 2000 beside its
-// 22; of one tenth of the depth 12 µs of work and 13 µs of operands and result do not hide 61 µs.
+// A product adds to a gradient of 8 bytes per element. 120 µs of work hide the 6·8 MB of 3000 × 2000 and its own 22.
+// At one tenth of the depth, 12 µs of work and 13 µs of operands and result do not hide 61 µs.
 TEST(OperatorCost, AccumulatedGradientsAreHiddenUntilMemoryIsFull) {
   const DeviceRates d = round_rates();
   EXPECT_EQ(gemm_s(d, 100e12, 3000, 2000, 1000, 2, 48e6), gemm_s(d, 100e12, 3000, 2000, 1000, 2));
@@ -57,7 +57,7 @@ TEST(OperatorCost, EveryKernelTakesTheFloorOnTop) {
   EXPECT_EQ(attention_forward_s(d, {0, 0, 0, 0, 0}), d.floor);
 }
 
-// Eight GEMMs in one kernel: eight times the work, one floor.
+// Eight GEMMs in one kernel have eight times the work and one floor.
 TEST(OperatorCost, BatchedGemmHasOneFloor) {
   const DeviceRates d = round_rates();
   EXPECT_NEAR(batched_gemm_s(d, d.grouped, 8, 1000, 1000, 1000, 2) - d.floor,
@@ -72,14 +72,14 @@ TEST(OperatorCost, Attention) {
   EXPECT_NEAR(attention_backward_s(d, shape), 2e-6 + 2.5 * (5e-6 + 1e-6), 1e-15);  // five GEMMs for two, at 40 TFLOP/s
   d.softmax = 50;  // the softmax costs what half of the products do
   EXPECT_NEAR(attention_forward_s(d, shape), 2e-6 + 6e-6 + 1e-6, 1e-15);
-  d.prologue = 500;  // each query costs 500 keys more
+  d.prologue = 500;  // each query costs another 500 keys
   EXPECT_NEAR(attention_forward_s(d, shape), 2e-6 + 12e-6 + 1e-6, 1e-15);
-  d.rows = 1000;  // 1000 rows of 1000 keys more: as much again
+  d.rows = 1000;  // 1000 rows of another 1000 keys: as much again
   EXPECT_NEAR(attention_forward_s(d, shape), 2e-6 + 24e-6 + 1e-6, 1e-15);
 }
 
-// A causal query sees half of the keys on average. A window of w among n keys: w, but the first queries see fewer: w −
-// w²/2n.
+// A causal query attends to half of the keys on average. With a window of w among n keys it is w, but the first
+// queries attend to fewer: w − w²/2n.
 TEST(OperatorCost, MeanKeys) {
   EXPECT_EQ(mean_keys(1000, 0, false), 1000);
   EXPECT_EQ(mean_keys(1000, 0, true), 500);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks own, interval by interval (plan/ownership.h), in bytes is what the cost model counts for them
+// The intervals that ranks own (plan/ownership.h), in bytes, equal what the cost model counts for them
 // (state_memory.h).
 #include <gtest/gtest.h>
 
@@ -71,18 +71,18 @@ TEST(OwnedBytes, AreThoseThatTheCostModelCounts) {
         std::int64_t bytes = 0;
         for (const StateKind state : {StateKind::parameters, StateKind::gradients, StateKind::optimizer})
           bytes += elements_of(held_of(share, state, h.strategy.zero)) * bytes_of(state, states);
-        // Rows that pad are sharded with the rest: at most their whole number more.
+        // Padding rows are sharded with the rest, and add at most their whole number.
         EXPECT_LE(bytes, counted.parameters + counted.gradients + counted.optimizer + 18 * 2 * 12) << "round " << round;
         fullest = std::max(fullest, bytes + 18 * share.padding);
       }
-      // Whole numbers of heads, rows, experts and shards: a few elements an operator, of 18 bytes each.
+      // Heads, rows, experts and shards are whole numbers, which costs a few elements per operator, of 18 bytes each.
       EXPECT_GE(fullest, counted.parameters + counted.gradients + counted.optimizer - 18 * 4 * 12) << "round " << round;
     }
   }
 }
 
-// 100 elements on each of 4 ranks, ZeRO 1: fp32 sums of gradients, and what autograd leaves beside them, are whole on
-// every rank.
+// 100 elements are on each of 4 ranks under ZeRO 1. The fp32 sums of gradients, and the copies that autograd leaves,
+// are whole on every rank.
 TEST(StateMemory, GradientsOfAutogradAreWhole) {
   Strategy s;
   s.dp = s.shard = 4;
@@ -94,12 +94,12 @@ TEST(StateMemory, GradientsOfAutogradAreWhole) {
   EXPECT_EQ(state_memory({100, 0}, states, s).optimizer, 12 * 25);
   states.autograd = 4;  // a copy of what the rank updates
   EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 400 + 4 * 25);
-  s.offload = Offload::optimizer;  // the host updates, from its own copy
+  s.offload = Offload::optimizer;  // the host updates its own copy
   EXPECT_EQ(state_memory({100, 0}, states, s).gradients, 400);
   EXPECT_EQ(state_memory({100, 0}, states, s).host, (12 + 4) * 25);
 }
 
-// 800 expert elements that two of eight ranks hold, 12 bytes of states each: halves over one shard group of the four
+// Two of eight ranks hold 800 expert elements with 12 bytes of states each: halves over one shard group of the four
 // data ranks, whole in either of two.
 TEST(StateMemory, ExpertsOfSeveralInstancesKeepWholeStates) {
   Strategy s;

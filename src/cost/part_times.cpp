@@ -19,7 +19,7 @@ const Group& placed(const DataGroups& groups, GroupKind kind) {
   }
 }
 
-/// Of the pipeline whose collective it is.
+/// Returns the number of stages of the pipeline that owns the collective.
 std::int32_t stages_of(const Program& program, CollectiveId id) {
   std::size_t k = 0;
   while (k + 1 < program.pipelines.size() && program.pipelines[k + 1].first_collective <= id.value) ++k;
@@ -27,7 +27,7 @@ std::int32_t stages_of(const Program& program, CollectiveId id) {
 }
 
 double part_s(const CostContext& context, const Program& program, CollectiveId id, const CollectivePart& part) {
-  // alone in its collective
+  // Such a part is alone in its collective.
   if (part.group == GroupKind::table_copies || program.collectives[id].pipelines.valid()) return 1.0;
   const Strategy& strategy = program.strategies[static_cast<std::size_t>(part.strategy)];
   const DataGroups groups = data_groups(context.fabric, strategy, stages_of(program, id));

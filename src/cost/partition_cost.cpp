@@ -22,7 +22,7 @@ using partition::Product;
 using partition::Tensor;
 using partition::TensorRole;
 
-/// One operator's tile on one device.
+/// Describes one operator's tile on one device.
 struct PartitionCosts::Local {
   const PartitionedOperator& node;
   const PartitionSequence& sequence;
@@ -47,7 +47,7 @@ struct PartitionCosts::Local {
 
 namespace {
 
-constexpr partition::TensorUse kWeight{1, false};  // of a linear
+constexpr partition::TensorUse kWeight{1, false};  // the weight of a linear
 
 std::uint64_t ring_key(const PartitionSequence& sequence) {
   std::uint64_t key = 1;
@@ -75,7 +75,7 @@ std::string letters_of(const OperatorShape& shape, const Product& product) {
   return letters;
 }
 
-/// Bits whose devices hold the same output tile and different parts of its sum. P never needs any.
+/// Returns the bits whose devices hold the same output tile and different parts of its sum. P never needs any.
 std::uint32_t indicator_of(const OperatorShape& shape, const Product& product, const PartitionSequence& sequence) {
   const std::string letters = letters_of(shape, product);
   const Tensor& output = shape.tensors[static_cast<std::size_t>(product.output.tensor)];
@@ -89,7 +89,7 @@ std::uint32_t indicator_of(const OperatorShape& shape, const Product& product, c
     if (!contains(letters, part.dimension)) continue;
     const auto axis =
         std::find_if(output.axes.begin(), output.axes.end(), [&](const auto& x) { return x.letter == part.dimension; });
-    // Fewer heads of K and V than slices: the last digits share a head.
+    // With fewer heads of K and V than slices, the last digits share a head.
     if (axis == output.axes.end() || std::int64_t{1} << (before + 1) > axis->size) indicator |= 1u << bit;
   }
   return indicator;
@@ -113,7 +113,7 @@ PartitionCosts::PartitionCosts(const CostContext& context, int bits)
   for (std::uint32_t indicator = 0; indicator < 1u << bits; ++indicator) groups_.push_back(tensor_.group(indicator));
 }
 
-/// Rings depend on where P stands, not on what the other bits split.
+/// Returns the rings of a sequence. They depend on where P stands, not on what the other bits split.
 const PartitionCosts::Rings& PartitionCosts::rings_of(const PartitionSequence& sequence) {
   const auto [found, added] = rings_.try_emplace(ring_key(sequence));
   Rings& rings = found->second;
@@ -146,7 +146,8 @@ const PartitionCosts::Rings& PartitionCosts::rings_of(const PartitionSequence& s
   return rings;
 }
 
-/// `first` and `later`: compute of the first and of each other step. Adds to `buffers` what is in flight at most.
+/// Adds the steps of a phase. `first` and `later` are the compute of the first and of each other step. `buffers` is
+/// raised to the most bytes in flight.
 void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& local, double first, double later,
                                std::int64_t& buffers) {
   first = whole_ns(first);
@@ -172,7 +173,7 @@ void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& lo
       if (weight_gradient && context_->engine->measured == nullptr) {
         phase.compute += memory_bound_s(context_->device.rates, 3 * tile);
         ++phase.kernels;
-      }  // added when it arrives
+      }  // the gradient is added when it arrives
     }
     const std::int64_t compute = round_ns(step == 0 ? first : later), ring = bytes > 0 ? round_ns(tensor_.seconds(moved)) : 0;
     const MutualSlowdown slowdown = context_->device.interference().of(bytes, seconds_of(ring));
@@ -200,7 +201,7 @@ void PartitionCosts::reduce(PartitionCost& cost, const Local& local) {
       cost.gradient_sync_bytes += sum;
       continue;
     }
-    // Gradients of keys and values are sums of the gradient phase, and gradients of activations.
+    // Gradients of keys and values are sums of the gradient phase, but they are gradients of activations.
     const Phase which = product.phase == Phase::forward ? Phase::forward : Phase::backward;
     PhaseSeconds& phase = which == Phase::forward ? cost.forward : cost.backward_input;
     const double bytes = elements * (output.role == TensorRole::statistic ? 4.0 : local.a);
@@ -243,7 +244,7 @@ void PartitionCosts::linear(PartitionCost& cost, const Local& local) {
   const double out = local.size('K') * static_cast<double>(local.node.shape.tensors[1].width);
   const auto& engine = *context_->engine;
   const double gradient = engine.memory.states.gradient;
-  // A step after the first adds to what is there: it reads the sum as well.
+  // Steps after the first add to the sum that is there, so they read it as well.
   const double accumulated = engine.kernels.fused_gradient_accumulation ? 2 * gradient * in * out : 0;
   std::int64_t forward_buffers = 0, backward_buffers = 0;
   if (engine.measured != nullptr) {
@@ -283,7 +284,7 @@ void PartitionCosts::attention(PartitionCost& cost, const Local& local) {
   const double keys = local.whole('L'), window = static_cast<double>(op.window);
   const double rows = local.tokens() * local.size('H');
   const double q = local.tile(0), k = local.tile(1), v = local.tile(2), out = local.tile(3);
-  // Of s slices of causal queries the last sees most keys: 1 − 1/(2s) of them.
+  // Among s slices of causal queries the last one sees most keys: 1 − 1/(2s) of them.
   const double slices = partition::slices(local.sequence, 'M');
   const double mean = op.causal && window <= 0 ? keys * (1.0 - 0.5 / slices) : mean_keys(keys, window, op.causal);
   const AttentionCall shape{rows, mean, window > 0 ? std::min(window, keys) : keys, static_cast<double>(op.qk_dim + op.v_dim),
@@ -304,7 +305,7 @@ void PartitionCosts::unfused(PartitionCost& cost, const Local& local) {
   const Operator& op = *local.node.op;
   const double batch = local.size('B') * local.size('H'), m = local.size('M'), l = local.size('L');
   const double scores = batch * m * l, a = local.a;
-  const bool known = add_measured(cost, local, op);  // its compute: what is derived of it is left out
+  const bool known = add_measured(cost, local, op);  // measured compute replaces what is derived
   const PhaseSeconds forward = cost.forward, backward = cost.backward_input;
   double transient = 0;
   switch (local.node.part) {
@@ -341,7 +342,7 @@ void PartitionCosts::unfused(PartitionCost& cost, const Local& local) {
   cost.backward_input.kernels += 2;
 }
 
-/// Memory-bound operators, bytes as in layer_cost.cpp.
+/// Prices memory-bound operators, with bytes as in layer_cost.cpp.
 void PartitionCosts::elementwise(PartitionCost& cost, const Local& local, const Operator& op, bool beside) {
   DeviceRates d = context_->device.rates;
   const EngineModel& engine = *context_->engine;
@@ -402,7 +403,7 @@ PartitionCost PartitionCosts::cost(const PartitionedOperator& node, const Partit
   return cost;
 }
 
-/// One step of P, with what the devices pass on meanwhile.
+/// Records one step of P, with what the devices pass on meanwhile.
 void PartitionCosts::record_step(Phase which, std::int64_t compute_ns, std::int64_t ring_ns, double bytes,
                                  MutualSlowdown slowdown) {
   PhaseSteps& phase = record_->steps.of(which);
@@ -422,7 +423,8 @@ void PartitionCosts::record_step(Phase which, std::int64_t compute_ns, std::int6
   phase.add(std::move(step), cost);
 }
 
-/// What is left of a phase after the steps of P: its compute, then its all-reduces, which are rounded together.
+/// Records what is left of a phase after the steps of P: its compute, then its all-reduces, which are rounded
+/// together.
 void PartitionCosts::record_rest(Phase which, const PhaseSeconds& phase) {
   PhaseSteps& steps = record_->steps.of(which);
   std::int64_t compute = round_ns(phase.compute);

@@ -4,28 +4,27 @@
 //
 //     time of a phase = Σ_t pair(ring_t, compute_t) + Σ all-reduces of the group indicators
 //
-// in whole nanoseconds: every step, ring and all-reduce is rounded by itself and pairs are overlap.h's pair_ns, so that
-// the steps (step_cost.h, counted `each`), run one after the other, take exactly as long.
+// in whole nanoseconds. Every step, ring and all-reduce is rounded by itself, and pairs are overlap.h's pair_ns.
+// Therefore the steps (step_cost.h, counted `each`), run one after the other, take exactly as long.
 //
-// compute_t   the operator's equation of operator_cost.h on the tile of one step (2^k steps of smaller products for
-//             P_{2^k×2^k}; steps after the first read the sum they add to); under a profile what such a tile was
-//             measured to take
-// ring_t      what devices pass on during step t (partition/communication.h), over the levels it crosses; pair() of
-//             overlap.h
-// all-reduce  output tiles whose summed dimension is split, over the devices of the indicator: forward O (N), backward
-// dI (K),
-//             gradient dW (B, M; counted apart as `gradient_sync`, in data-parallel levels and the gradient's wire
-//             type)
-// backward = backward_input (gradients of activations) + backward_weight (gradients of parameters).
+// compute_t   The operator's equation of operator_cost.h on the tile of one step (2^k steps of smaller products for
+//             P_{2^k×2^k}). Steps after the first also read the sum that they add to. Under a profile, compute_t is
+//             the measured time of such a tile.
+// ring_t      The tiles that devices pass on during step t (partition/communication.h), over the levels crossed. The
+//             function pair() is that of overlap.h.
+// all-reduce  Output tiles whose summed dimension is split, over the devices of the indicator: forward O (N), backward
+//             dI (K), gradient dW (B, M). The last is counted separately as `gradient_sync`, in data-parallel levels
+//             and the gradient's wire type.
+// backward    = backward_input (gradients of activations) + backward_weight (gradients of parameters).
 //
-// An engine whose weights stay (EngineCommunication::weights_stay) brings no tile of a weight back, and keeps with the
-// saved tensors the one that the forward ends with.
+// An engine whose weights stay (EngineCommunication::weights_stay) brings no tile of a weight back. It keeps the tile
+// with which the forward ends among the saved tensors.
 //
-// Memory of a device: parameters of its tile (replicated over B and M); saved = the tiles that its backward reads
-// (activation_memory.h's policies, replicas counted on every device); transient = output forward, gradients of input
-// and output backward, and second buffers of the tiles in flight. An input that the operator before keeps already
-// (fused attention's output) is counted once, with the linear. Slices of queries are contiguous: of a causal mask the
-// device with the last ones does most, and it counts.
+// A device holds the parameters of its tile, replicated over B and M. It saves the tiles that its backward reads
+// (activation_memory.h's policies, replicas counted on every device). Its transients are the output forward, the
+// gradients of input and output backward, and second buffers of the tiles in flight. An input that the operator
+// before already keeps (fused attention's output) is counted once, with the linear. Slices of queries are contiguous:
+// under a causal mask the device with the last ones does most, and it counts.
 #pragma once
 
 #include <array>
@@ -44,11 +43,11 @@
 
 namespace espalier::cost {
 
-/// Seconds, whole nanoseconds each.
+/// Holds seconds, each a whole number of nanoseconds.
 struct PhaseSeconds {
   double compute = 0;
   double collective = 0;    ///< all-reduces
-  double ring_exposed = 0;  ///< of the rings, what compute does not hide (slow-down of compute included)
+  double ring_exposed = 0;  ///< ring time that compute does not hide (slow-down of compute included)
   double ring_hidden = 0;
   int kernels = 0;
   [[nodiscard]] double total() const { return compute + collective + ring_exposed; }
@@ -65,14 +64,14 @@ struct PhaseSeconds {
 struct PartitionCost {
   PhaseSeconds forward, backward_input, backward_weight;
   double gradient_sync = 0;                                               ///< s, once a step
-  double gradient_sync_bytes = 0;                                         ///< that it reduces
+  double gradient_sync_bytes = 0;                                         ///< bytes that it reduces
   std::int64_t parameters = 0;                                            ///< elements
   std::int64_t saved = 0, forward_transient = 0, backward_transient = 0;  ///< bytes
   [[nodiscard]] double steady() const { return forward.total() + backward_input.total() + backward_weight.total(); }
 };
 
-/// The steps of one operator, each phase in the order in which it runs. Their op is −1 and their name empty: what they
-/// belong to is not known here.
+/// Holds the steps of one operator, each phase in the order in which it runs. Their op is −1 and their name empty,
+/// because their owner is not known here.
 struct OperatorSteps {
   PhaseSteps forward, backward_input, backward_weight;
   [[nodiscard]] PhaseSteps& of(partition::Phase phase) {
@@ -80,21 +79,21 @@ struct OperatorSteps {
   }
 };
 
-/// The first of a node's operators that a profile in force has no times of, on the tiles of a sequence; nothing: all,
-/// or no profile.
+/// Returns the first of a node's operators whose times on the tiles of a sequence are missing in the profile in
+/// force. Returns nothing if none is missing, or without a profile.
 std::optional<profile::MeasuredShape> not_measured(const EngineModel& engine, const PartitionedOperator& node,
                                                    const partition::PartitionSequence& sequence);
 
-/// Costs on 2^bits devices. Keeps what sequences share: not to be shared by threads.
+/// Prices operators on 2^bits devices. It keeps what sequences share, so threads must not share it.
 class PartitionCosts {
  public:
-  /// The fabric must support `bits`.
+  /// Requires a fabric that supports `bits`.
   PartitionCosts(const CostContext& context, int bits);
   [[nodiscard]] const PartitionFabric& fabric() const { return tensor_; }
   [[nodiscard]] const CostContext& context() const { return *context_; }
-  /// The sequence must be legal for the operator, and of `bits` bits.
+  /// Returns the cost of an operator. The sequence must be legal for it, and of `bits` bits.
   PartitionCost cost(const PartitionedOperator& node, const partition::PartitionSequence& sequence);
-  /// The same step by step: their sums (phase_time) are cost()'s phases to the nanosecond.
+  /// Returns the steps, whose sums (phase_time) are cost()'s phases to the nanosecond.
   OperatorSteps steps(const PartitionedOperator& node, const partition::PartitionSequence& sequence);
 
  private:
@@ -102,7 +101,7 @@ class PartitionCosts {
     partition::Phase phase;
     int step;
     partition::TensorUse tensor;
-    Exchange unit;  ///< for one byte a tile
+    Exchange unit;  ///< for one byte per tile
   };
   struct Rings {
     std::vector<Ring> rings;
@@ -114,10 +113,10 @@ class PartitionCosts {
   void reduce(PartitionCost& cost, const Local& local);
   void record_step(partition::Phase which, std::int64_t compute_ns, std::int64_t ring_ns, double bytes, MutualSlowdown slowdown);
   void record_rest(partition::Phase which, const PhaseSeconds& phase);
-  /// What an operator was measured to take on its tile, a step of it; nothing: no profile is in force. Its shape must
-  /// be covered.
+  /// Returns the measured time of one step of an operator on its tile; nothing if no profile is in force. The profile
+  /// must cover the shape.
   [[nodiscard]] std::optional<profile::OperatorTime> measured(const Local& local, const Operator& op) const;
-  /// Adds it; false: nothing was measured.
+  /// Adds the measured time; returns false if there is none.
   bool add_measured(PartitionCost& cost, const Local& local, const Operator& op) const;
   void linear(PartitionCost& cost, const Local& local);
   void linear_steps(PartitionCost& cost, const Local& local, std::int64_t& forward_buffers, std::int64_t& backward_buffers);
@@ -130,7 +129,7 @@ class PartitionCosts {
   PartitionFabric tensor_, data_;
   std::vector<Group> groups_;  ///< by indicator
   std::map<std::uint64_t, Rings> rings_;
-  /// What run_steps and reduce emit, while steps() asks.
+  /// Holds what run_steps and reduce emit while steps() runs.
   struct Record {
     OperatorSteps steps;
     struct Reduction {

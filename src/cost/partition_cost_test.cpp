@@ -16,7 +16,7 @@ using partition::parse_sequence;
 using partition::PartitionSequence;
 using partition::Phase;
 
-/// A linear of 64 → 256 on two samples of 32 tokens, four round devices in one node (1 GB/s, no latency).
+/// Holds a linear of 64 → 256 on two samples of 32 tokens, on four round devices in one node (1 GB/s, no latency).
 struct LayerPricing {
   Operator op = cost::test::linear("up", 64, 256, TpSplit::column);
   Model model = cost::test::model_of(cost::test::mlp());
@@ -29,12 +29,12 @@ struct LayerPricing {
   }
 };
 
-// 2·64·64·256 FLOP = 2,097,152 ns on one device at 1 TFLOP/s, a quarter of it, 524.288 ns… in seconds 5.24288e-7, on
-// each of four. K,K: input whole on each device; its gradient, 64·64 elements of 2 bytes, is all-reduced: 2·¾·8,192
-// bytes at 1 GB/s =
-// 12.288 µs. W: 64·64 elements a device. B and M take the gradient of W instead: 2·¾·16,384 elements of 4 bytes =
-// 98.304 µs, once a step. P2: steps of 32·32·128, two of them; I and W tiles of 32·32 and 32·128 elements go round: in
-// F 2·(1,024 + 4,096) bytes in one of two steps at 1 GB/s, 10.24 µs; nothing is reduced; every tile is a quarter.
+// 2·64·64·256 = 2,097,152 FLOP take 2,097.152 ns on one device at 1 TFLOP/s; each of four takes a quarter of it,
+// 524.288 ns, in seconds 5.24288e-7. K,K: the input is whole on each device. Its gradient, 64·64 elements of 2 bytes,
+// is all-reduced: 2·¾·8,192 bytes at 1 GB/s = 12.288 µs. W has 64·64 elements per device. B and M reduce the gradient
+// of W instead: 2·¾·16,384 elements of 4 bytes = 98.304 µs, once a step. P2: there are two steps of 32·32·128. I and
+// W tiles of 32·32 and 32·128 elements go round: in F 2·(1,024 + 4,096) bytes in one of two steps at 1 GB/s,
+// 10.24 µs. Nothing is reduced, and every tile is a quarter.
 TEST(PartitionCost, OfALinearByHand) {
   LayerPricing scene;
   const PartitionCost columns = scene.cost("K,K");
@@ -56,8 +56,8 @@ TEST(PartitionCost, OfALinearByHand) {
   EXPECT_EQ(ring.saved, 2 * 32 * 32);
 }
 
-// Tiles of 32 → 128 on 32 tokens as they were measured, twice each. Backward dO and W go round once, 2·(4,096 + 4,096)
-// bytes at 1 GB/s, and W of 8,192 bytes once more to where it began, unless it stays: then a copy of it is kept with
+// Tiles of 32 → 128 on 32 tokens have measured times, twice each. Backward, dO and W go round once, 2·(4,096 + 4,096)
+// bytes at 1 GB/s. W of 8,192 bytes goes once more to where it began, unless it stays: then a copy of it is kept with
 // the saved input.
 TEST(PartitionCost, OfMeasuredTilesByHand) {
   LayerPricing scene;
@@ -81,7 +81,7 @@ TEST(PartitionCost, OfMeasuredTilesByHand) {
   }
 }
 
-/// Nodes of two, four or eight devices with a slower network around them.
+/// Returns nodes of two, four or eight devices with a slower network around them.
 Cluster nodes_of(std::int64_t node, int bits) {
   Cluster cluster = cost::test::round_cluster(node);
   FabricLevel network = cluster.groups.front().intra.front();
@@ -93,7 +93,7 @@ Cluster nodes_of(std::int64_t node, int bits) {
   return cluster;
 }
 
-// Reductions and rings are those that the algebra derives from the slice indices, for every sequence.
+// For every sequence, reductions and rings are those that the algebra derives from the slice indices.
 TEST(PartitionCost, CommunicatesWhatTheAlgebraDerives) {
   for (const std::int64_t node : {2, 4, 8}) {
     LayerPricing scene;
@@ -160,7 +160,7 @@ TEST(PartitionCost, CommunicatesWhatTheAlgebraDerives) {
   }
 }
 
-// With P nothing is held twice: tiles of all devices add up to the tensors.
+// With P nothing is held twice: the tiles of all devices add up to the tensors.
 TEST(PartitionCost, PrimitiveReplicatesNothing) {
   LayerPricing scene;
   scene.cluster = nodes_of(4, 4);

@@ -13,13 +13,13 @@ namespace {
 bool power_of_two(std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 int log2_of(std::int64_t n) { return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n))) - 1; }
 
-/// Equations d_i = d_j among the bits of the device id.
+/// Holds equations d_i = d_j among the bits of the device id.
 class Equations {
  public:
   Equations() {
     for (std::size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<std::int8_t>(i);
   }
-  /// The digits of two masks of equal size agree one by one.
+  /// Adds the equations by which the digits of two masks of equal size agree one by one.
   void equate(std::uint16_t a, std::uint16_t b) {
     for (; a != 0; a = static_cast<std::uint16_t>(a & (a - 1)), b = static_cast<std::uint16_t>(b & (b - 1)))
       join(std::countr_zero(a), std::countr_zero(b));
@@ -50,7 +50,7 @@ int count(const Devices& set) {
   return sum;
 }
 
-/// The set seen from the neighbour whose id differs in one bit: members move to d ⊕ 2^bit.
+/// Moves the members of a set to the neighbour whose id differs in one bit: to d ⊕ 2^bit.
 void exchange_bit(Devices& set, int bit) {
   if (bit >= 6) {
     const std::size_t distance = std::size_t{1} << (bit - 6);
@@ -64,10 +64,10 @@ void exchange_bit(Devices& set, int bit) {
   for (std::uint64_t& word : set) word = ((word & low) << (1 << bit)) | ((word >> (1 << bit)) & low);
 }
 
-/// 2^−rank
+/// Returns 2^−rank.
 double share(int rank) { return 1.0 / static_cast<double>(1 << rank); }
 
-/// β·η of `peers` peers at once; β'·η.
+/// Returns β·η of `peers` peers at once, or β'·η.
 double shared_rate(const FabricLevel& level, double bandwidth, std::int64_t peers) {
   if (level.per_peer.count() > 0) bandwidth = std::min(bandwidth, static_cast<double>(peers) * level.per_peer.count());
   return bandwidth * level.efficiency;
@@ -183,7 +183,7 @@ LayoutId LayoutTable::plain(const AxisMasks& masks) {
         entry.outer[static_cast<std::size_t>(k)][axis] =
             static_cast<std::int8_t>(std::popcount(static_cast<unsigned>(masks[axis] >> inner)));
       }
-      auto lead = masks[axis];  // without its last digits, one after the other
+      auto lead = masks[axis];  // the mask without its last digits, one after the other
       for (int digits = std::popcount(masks[axis]); digits >= 0; --digits) {
         entry.leading[axis][static_cast<std::size_t>(digits)] = lead;
         lead = static_cast<std::uint16_t>(lead & (lead - 1));
@@ -253,16 +253,16 @@ Exchange LayoutTable::moved(LayoutId held, LayoutId needed) const {
   return b.skewed >= 0 ? moved_to_skewed(a, b) : moved_plain(a, b);
 }
 
-/// What a device finds of the tile that it needs: `volume` (a part of the tensor) on a share 2^−rank of the devices,
-/// else nothing.
+/// Holds what a device finds of the tile that it needs: `volume` (a part of the tensor) on a share 2^−rank of the
+/// devices, else nothing.
 struct LayoutTable::Found {
   double volume = 0;
   int rank = 0;
 };
 
-/// Inside domains below `level`: the holders' inner bits are free, so that their digits, the last ones, are gone.
+/// Searches inside domains below `level`. The holders' inner bits are free there, so their last digits are gone.
 LayoutTable::Found LayoutTable::found_within(const Entry& held, const Entry& needed, int level) const {
-  if (level == fabric_->level_count()) return {share(needed.tile_bits), 0};  // somebody has everything
+  if (level == fabric_->level_count()) return {share(needed.tile_bits), 0};  // some device has everything
   const auto &held_digits = held.outer[static_cast<std::size_t>(level)], &needed_digits = needed.outer.front();
   int bits = 0;
   bool aligned = true;
@@ -323,7 +323,7 @@ const LayoutTable::Devices& LayoutTable::digit(const Entry& entry, std::size_t a
   return bit_sets_[static_cast<std::size_t>(std::countr_zero(entry.leading[axis][static_cast<std::size_t>(digit) + 1]))];
 }
 
-/// Devices whose needed tile agrees with the (plain) box that their domain below `level` holds.
+/// Returns the devices whose needed tile agrees with the (plain) box that their domain below `level` holds.
 LayoutTable::Devices LayoutTable::agreeing(const Entry& held, const Entry& needed, int level) const {
   Devices set = all_;
   for (std::size_t axis = 0; axis < held.masks.size(); ++axis) {
@@ -358,7 +358,7 @@ Exchange LayoutTable::moved_to_skewed(const Entry& held, const Entry& needed) co
   return exchange;
 }
 
-/// Tiles of one domain are no single box: those of all its devices are compared, one exchange of ids after the other.
+/// Compares the tiles of all devices of a domain, which form no single box, one exchange of ids after the other.
 Exchange LayoutTable::moved_from_skewed(const Entry& held, const Entry& needed) const {
   const Skewed& from = skewed_[static_cast<std::size_t>(held.skewed)];
   std::vector<Devices> theirs;  // digits of the neighbour's tile
@@ -377,7 +377,7 @@ Exchange LayoutTable::moved_from_skewed(const Entry& held, const Entry& needed) 
   Exchange exchange;
   for (int k = 0; k <= fabric_->level_count(); ++k) {
     if (k == fabric_->level_count()) {
-      std::fill(found.begin(), found.end(), 1 << (unit - needed.tile_bits));  // somebody has everything
+      std::fill(found.begin(), found.end(), 1 << (unit - needed.tile_bits));  // some device has everything
     } else {
       const std::uint32_t inside = (k == 0 ? 1u : 1u << fabric_->reach_of(k - 1)) - 1u;
       count_agreeing(theirs, wanted, inside & ~from.replicas, found);
@@ -397,7 +397,7 @@ Exchange LayoutTable::moved_from_skewed(const Entry& held, const Entry& needed) 
   return exchange;
 }
 
-/// How many of the neighbours that differ in some of the bits `among` hold a part of what each device wants.
+/// Counts how many of the neighbours that differ in some of the bits `among` hold a part of what each device wants.
 void LayoutTable::count_agreeing(std::vector<Devices>& theirs, const std::vector<const Devices*>& wanted, std::uint32_t among,
                                  std::vector<int>& found) const {
   std::fill(found.begin(), found.end(), 0);

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of moving tiles between layouts (PrimePar, eq. 8 and 9), by level of the fabric.
+// Time to move tiles between layouts (PrimePar, eq. 8 and 9), by level of the fabric.
 //
 // 2^n devices fill whole domains of the fabric: level k joins 2^{j_k} of them (aligned blocks: reach ≤ j_k,
-// partition/layout.h). What a device needs and does not hold comes from the nearest domain that has it. With f_k(D) the
-// bytes that device D fetches inside its domain of level k but from outside the one below,
+// partition/layout.h). The bytes that a device needs and does not hold come from the nearest domain that has them.
+// With f_k(D) the bytes that device D fetches inside its domain of level k but from outside the one below,
 //     V = max_k max( mean_D f_k / (β_k·η_k),  max_D f_k / (β'_k·η_k),  pair_k / (β''_k·η_k) ) · (1 + γ_k·log2 r_k)
-//     T = L + V + ρ·√(L·V),   L = max σ_k + Σ α_k over the levels used
-// β per device when all talk (NICs shared: the mean counts), β' of one device alone, β'' per peer of direct links (a
-// ring: one message `pair_k` goes to one peer); all levels work at once. Sums of several tensors travel together.
+//     T = L + V + ρ·√(L·V),   L = max σ_k + Σ α_k over the levels used.
 //
-// Layouts are numbered. A plain one gives every axis a set of bits of the device id (a mask, most significant first);
-// then f_k follows from the masks: two slices of an axis agree where their common leading bits do, each of which is a
-// bit of D in both layouts, so that a share 2^−rank of the devices agrees, where rank counts the independent equations
-// d_i = d_j. Skewed layouts (inputs of P) have digits that are no bits of D: of each digit the set of devices that show
-// a 1 is kept, and sets are intersected, for the tiles of the neighbours in a domain with their ids' bits exchanged.
-// Both equal partition::redistribution (tested).
+// Here β is per device when all send (NICs shared: the mean counts), and β' that of one device alone. The rate β'' is
+// per peer of direct links (a ring: one message `pair_k` goes to one peer). All levels work at once. Bytes of several
+// tensors travel together.
+//
+// Layouts are numbered. A plain one gives every axis a set of bits of the device id (a mask, most significant first),
+// and f_k follows from the masks. Two slices of an axis agree where their common leading bits do, each of which is a
+// bit of D in both layouts. Therefore a share 2^−rank of the devices agrees, where rank counts the independent
+// equations d_i = d_j. Skewed layouts (inputs of P) have digits that are no bits of D. For each digit the set of
+// devices that show a 1 is kept. Sets are intersected, for the tiles of the neighbours in a domain with their ids'
+// bits exchanged. Both methods equal partition::redistribution (tested).
 #pragma once
 
 #include <array>
@@ -28,29 +30,29 @@
 
 namespace espalier::cost {
 
-/// By level: bytes (or parts of a tensor) that a device fetches, on average and at most, and the largest single
-/// message.
+/// Holds by level the bytes (or parts of a tensor) that a device fetches, on average and at most, and the largest
+/// single message.
 struct Exchange {
   std::array<double, kMaxLevels> mean{}, largest{}, pair{};
   void add(const Exchange& other, double factor);
 };
 
-/// The fabric as 2^bits devices see it.
+/// Describes the fabric as 2^bits devices see it.
 class PartitionFabric {
  public:
-  /// Empty when a level inside the devices does not join a power of two of them.
+  /// Returns false when a level inside the devices does not join a power of two of them.
   static bool supports(const std::vector<FabricLevel>& levels, int bits);
   PartitionFabric(const std::vector<FabricLevel>& levels, int bits);
 
   [[nodiscard]] const std::vector<FabricLevel>& levels() const { return levels_; }
   [[nodiscard]] int bits() const { return bits_; }
   [[nodiscard]] int level_count() const { return static_cast<int>(levels_.size()); }
-  /// j_k
+  /// Returns j_k.
   [[nodiscard]] int reach_of(int level) const { return reach_[static_cast<std::size_t>(level)]; }
-  /// Level over which devices of this reach (≥ 1) talk.
+  /// Returns the level over which devices of this reach (≥ 1) communicate.
   [[nodiscard]] int level_of(int reach) const;
   [[nodiscard]] double seconds(const Exchange& bytes) const;
-  /// The same, level by level.
+  /// Adds up the seconds level by level.
   class Sum {
    public:
     void add(const PartitionFabric& fabric, int level, double mean, double largest, double pair = 0);
@@ -59,7 +61,7 @@ class PartitionFabric {
    private:
     double volume_ = 0, start_ = 0, latency_ = 0, ramp_ = 0;
   };
-  /// The group of an indicator: devices that agree in all other bits.
+  /// Returns the group of an indicator: devices that agree in all other bits.
   [[nodiscard]] Group group(std::uint32_t indicator) const;
 
  private:
@@ -72,21 +74,22 @@ class PartitionFabric {
 using LayoutId = std::int32_t;
 using AxisMasks = std::array<std::uint16_t, partition::kMaxAxes>;
 
-/// Distinct layouts of tensors on 2^bits devices.
+/// Holds the distinct layouts of tensors on 2^bits devices.
 class LayoutTable {
  public:
   explicit LayoutTable(const PartitionFabric& fabric);
   LayoutId plain(const AxisMasks& masks);
-  /// Recognises plain layouts.
+  /// Returns the id of a layout; recognises plain layouts.
   LayoutId intern(const partition::Layout& layout);
   [[nodiscard]] int size() const { return static_cast<int>(entries_.size()); }
   [[nodiscard]] bool is_plain(LayoutId id) const { return entries_[static_cast<std::size_t>(id)].skewed < 0; }
   [[nodiscard]] const AxisMasks& masks(LayoutId id) const { return entries_[static_cast<std::size_t>(id)].masks; }
-  /// log2 of the tiles: a tile is 1/2^this of the tensor.
+  /// Returns log2 of the number of tiles: a tile is 1/2^this of the tensor.
   [[nodiscard]] int tile_bits(LayoutId id) const { return entries_[static_cast<std::size_t>(id)].tile_bits; }
-  /// What is fetched, as parts of the tensor.
+  /// Returns what is fetched, as parts of the tensor.
   [[nodiscard]] Exchange moved(LayoutId held, LayoutId needed) const;
-  /// Time to move one tensor of `bytes`: fabric.seconds(moved · bytes), without the detour where both are plain.
+  /// Returns the time to move one tensor of `bytes`: fabric.seconds(moved · bytes), without that detour where both
+  /// are plain.
   [[nodiscard]] double seconds(LayoutId held, LayoutId needed, double bytes) const;
 
  private:
@@ -94,7 +97,7 @@ class LayoutTable {
     AxisMasks masks{};
     int tile_bits = 0;
     std::int32_t skewed = -1;  ///< index into skewed_
-    /// Digits of each axis among the bits that domains of level k − 1 share (k = 0: all).
+    /// Holds the digits of each axis among the bits that domains of level k − 1 share (k = 0: all).
     std::array<std::array<std::int8_t, partition::kMaxAxes>, kMaxLevels + 1> outer{};
     std::array<std::array<std::uint16_t, partition::kMaxBits + 1>, partition::kMaxAxes> leading{};  ///< [axis][digits]
   };
@@ -104,7 +107,7 @@ class LayoutTable {
   [[nodiscard]] Exchange moved_to_skewed(const Entry& held, const Entry& needed) const;
   [[nodiscard]] Exchange moved_from_skewed(const Entry& held, const Entry& needed) const;
   void add_skewed(const partition::Layout& layout);
-  /// A set of devices, one bit each.
+  /// Holds a set of devices, one bit each.
   using Devices = std::vector<std::uint64_t>;
   [[nodiscard]] const Devices& digit(const Entry& entry, std::size_t axis, int digit) const;
   [[nodiscard]] Devices agreeing(const Entry& held, const Entry& needed, int level) const;

@@ -13,8 +13,8 @@ namespace {
 
 using partition::Phase;
 
-/// 2^bits devices in nodes of four: 1 GB/s between any two, 0.25 GB/s a device out of a node, 1 GB/s if it is alone; no
-/// latency.
+/// Returns 2^bits devices in nodes of four: 1 GB/s between any two, 0.25 GB/s per device out of a node, 1 GB/s if it
+/// is alone; no latency.
 PartitionFabric two_levels(int bits) {
   std::vector<FabricLevel> levels = cost::test::round_cluster(4).levels();
   FabricLevel network = levels.front();
@@ -25,11 +25,10 @@ PartitionFabric two_levels(int bits) {
 }
 
 // A tensor of three axes on 8 devices (d1 d2 d3), two nodes of four. Held: rows by d1, columns by d2; needed: rows by
-// d1, columns by d3. A device has half of the rows either way; its half of the columns is right if d2 = d3, and else
-// with a neighbour in the node: a quarter of the tensor, for half of the devices. Nothing leaves the node. Then: rows
-// by d3 instead of
-// d1: who needs rows d3 and has rows d1 fetches the quarter, if d1 ≠ d3, from the other node, where rows are the other
-// half.
+// d1, columns by d3. A device has half of the rows either way. Its half of the columns is right if d2 = d3, and else
+// with a neighbour in the node: a quarter of the tensor, for half of the devices. Nothing leaves the node. The second
+// case needs rows by d3 instead of d1. If d1 ≠ d3, a device that needs rows d3 and has rows d1 fetches the quarter
+// from the other node, which has the other half of the rows.
 TEST(PartitionLayouts, AreTheSmallestExamplesByHand) {
   const PartitionFabric fabric = two_levels(3);
   LayoutTable table(fabric);
@@ -49,7 +48,7 @@ TEST(PartitionLayouts, AreTheSmallestExamplesByHand) {
   EXPECT_EQ(table.plain({0, 0b100, 0b010, 0}), held);
 }
 
-/// What the algebra counts device by device, by level instead of reach.
+/// Returns what the algebra counts device by device, by level instead of reach.
 Exchange counted(const PartitionFabric& fabric, const partition::Layout& held, const partition::Layout& needed) {
   const partition::Redistribution r = partition::redistribution(held, needed);
   const double unit = std::ldexp(1.0, -r.unit_bits), devices = held.devices();
@@ -103,7 +102,7 @@ TEST(PartitionLayouts, MoveWhatTheAlgebraCounts) {
   }
 }
 
-// One reach inside, the whole machine outside: a device that is alone may use the whole link.
+// There is one reach inside and the whole machine outside; a device that is alone may use the whole link.
 TEST(PartitionFabric, NamesLevelsAndGroups) {
   const PartitionFabric fabric = two_levels(4);
   EXPECT_EQ(fabric.level_of(1), 0);

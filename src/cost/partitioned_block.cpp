@@ -18,17 +18,17 @@ using partition::PartitionSequence;
 
 namespace {
 
-/// What the device that fetches most fetches, at most: the largest part of every level.
+/// Returns an upper bound on what the device that fetches most fetches: the largest part of every level.
 double fetched_bytes(const Exchange& moved) { return std::accumulate(moved.largest.begin(), moved.largest.end(), 0.0); }
 
-/// What an edge moves forward and backward.
+/// Holds the bytes that an edge moves forward and backward.
 struct EdgeExchanges {
   Exchange forward, backward;
 };
 EdgeExchanges moved_over(const PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph, const BlockEdge& edge,
                          const std::vector<PartitionSequence>& sequences) {
   const auto sequence = [&](std::int32_t node) -> const PartitionSequence& {
-    // What enters is laid out as what leaves.
+    // The input has the layout of the output.
     return node == 0 ? sequences.back() : sequences[static_cast<std::size_t>(node) - 1];
   };
   const PartitionedOperator& from =
@@ -89,7 +89,7 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
     moved_forward += static_cast<double>(round_ns(f)) * 1e-9;
     moved_backward += static_cast<double>(round_ns(b)) * 1e-9;
   }
-  const double launch = costs.context().engine->measured != nullptr  // launches included
+  const double launch = costs.context().engine->measured != nullptr  // measured times include launches
                             ? 0.0
                             : costs.context().device.rates.launch * costs.context().engine->kernels.eager_launches;
   const auto phase = [&](const PhaseSeconds& p, double moved) {

@@ -14,7 +14,7 @@ namespace {
 
 using namespace test;
 
-/// h = 64, ffn = 256, as cost::test::mlp(), with a residual addition.
+/// Returns a block with h = 64, ffn = 256, as cost::test::mlp(), and a residual addition.
 LayerKind mlp_block() {
   Operator norm;
   norm.kind = OperatorKind::norm;
@@ -48,12 +48,12 @@ struct Problem {
 
 TEST(PartitionedBlock, SmallestExample) {
   const Problem p;
-  // Two devices, the hidden features of the MLP cut: 1000 tokens, 1 ns for 1000 FLOP.
+  // Two devices split the hidden features of the MLP: 1000 tokens, 1 ns for 1000 FLOP.
   const BlockCost c = p.price("norm R; up K; down N; add R", 2);
   EXPECT_EQ(c.parameters, 64 + 64 * 256);  // half of 2·64·256, and the norm whole
-  EXPECT_DOUBLE_EQ(c.redistribution, 0);   // K of `up` is what N of `down` wants
+  EXPECT_DOUBLE_EQ(c.redistribution, 0);   // N of `down` needs K of `up`
   EXPECT_GE(c.forward.compute_ns, 2 * 2 * 1000 * 64 * 128 / 1000);
-  // One all-reduce of 128 kB in the forward (down), one backward (up): 2·(2−1)/2 of them at 1 byte/ns.
+  // There is one all-reduce of 128 kB forward (down) and one backward (up): 2·(2−1)/2 of them at 1 byte/ns.
   EXPECT_NEAR(static_cast<double>(c.forward.exposed_ns), 128000, 1);
   EXPECT_NEAR(static_cast<double>(c.backward.exposed_ns), 128000, 1);
   EXPECT_EQ(c.boundary_bytes, 2 * 1000 * 64);
@@ -115,7 +115,7 @@ TEST(PartitionedBlock, LayerCostsPutItInPlaceOfTensorParallelism) {
   EXPECT_EQ(with[0].boundary_bytes, plain[0].boundary_bytes);
 }
 
-/// Embedding, a block, head: what passes between them is gathered for those that know no partition.
+/// Prices embedding, a block and head: the activation between them is gathered for those without a partition.
 TEST(PartitionedBlock, EmbeddingAndHeadHoldTheWholeActivation) {
   DecoderShape shape;
   shape.layers = 2;
@@ -146,7 +146,7 @@ TEST(PartitionedBlock, EmbeddingAndHeadHoldTheWholeActivation) {
   EXPECT_EQ(parts.back().backward, plain.back().backward);
 }
 
-/// Reductions inside the group come before the update, also where nothing else is reduced.
+/// Reductions inside the group come before the update, even where nothing else is reduced.
 TEST(PartitionedBlock, GradientSyncIsPartOfTheStepEnd) {
   const Problem p;
   const auto optimizer_ns = [&](const std::string& text) {
@@ -165,7 +165,7 @@ TEST(PartitionedBlock, GradientSyncIsPartOfTheStepEnd) {
   const auto [with, sync] = optimizer_ns("norm M; up M; down M; add M");
   const auto [without, none] = optimizer_ns("norm R; up M; down M; add R");
   EXPECT_GT(sync, none);
-  EXPECT_EQ(with - without, sync - none);  // the same parameters are updated
+  EXPECT_EQ(with - without, sync - none);  // both update as many parameters
 }
 
 TEST(PartitionedBlock, StepsAddUpToThePhases) {

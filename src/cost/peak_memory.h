@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peak of each stage, exactly and without a program: what sim/memory_replay.h finds, from the passes that a
-// schedule holds.
+// The peak of each stage, exactly and without a program. It equals that of sim/memory_replay.h, and is computed from
+// the passes that a schedule holds.
 //
 //     peak_i = ⌊(static_i + held_i) · (1 + reserve)⌋        held_i: plan/held_passes.h
 #pragma once
@@ -13,14 +13,14 @@
 
 namespace espalier::cost {
 
-/// Remembers what it learned of the schedules it met. One per thread.
+/// Remembers the schedules that it has met. Each thread has one of its own.
 class PeakMemory {
  public:
-  /// Activations of `stage` at its fullest moment.
+  /// Returns the activations of `stage` at its fullest moment.
   std::int64_t activations(const Costs& costs, const ProgramStructure& structure, std::int32_t stage);
-  /// Peak of `stage`, allocator reserve included.
+  /// Returns the peak of `stage`, allocator reserve included.
   std::int64_t stage_bytes(const Costs& costs, const ProgramStructure& structure, std::int32_t stage);
-  /// Peak of the fullest stage.
+  /// Returns the peak of the fullest stage.
   std::int64_t fullest_bytes(const Costs& costs, const ProgramStructure& structure);
 
  private:

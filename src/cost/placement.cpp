@@ -17,7 +17,7 @@ std::int64_t run_members(std::int64_t count, std::int64_t stride, std::int64_t s
   return std::max<std::int64_t>(1, std::gcd(extent, span) / stride);
 }
 
-/// A stage's devices in the order of its coordinates: `inner` consecutive ones, repeated `outer` times at
+/// Holds a stage's devices in the order of its coordinates: `inner` consecutive ones, repeated `outer` times at
 /// `outer_stride`.
 struct StageLayout {
   std::int64_t inner, outer, outer_stride;
@@ -29,8 +29,8 @@ StageLayout stage_layout(const Strategy& s, std::int32_t stages) {
   return {tp_cp * s.dp, 1, 0};
 }
 
-/// Groups that are no product of runs (6 of 12 ranks where a node holds 4): count the ranks of the first group domain
-/// by domain; the domain with fewest of them decides.
+/// Places groups that are no product of runs (6 of 12 ranks where a node holds 4). It counts the ranks of the first
+/// group domain by domain; the domain with the fewest of them decides.
 Group place_one_by_one(const std::vector<FabricLevel>& levels, const StageLayout& layout, std::int64_t count,
                        std::int64_t stride) {
   Group group;
@@ -54,13 +54,13 @@ Group place_one_by_one(const std::vector<FabricLevel>& levels, const StageLayout
   return group;
 }
 
-/// Counts one more group of listed devices: the domain with fewest of its ranks decides at every level.
+/// Counts one more group of listed devices: the domain with the fewest of its ranks decides at every level.
 void count_listed(const std::vector<FabricLevel>& levels, const std::vector<std::int64_t>& devices, Group& group) {
   for (std::size_t k = 0; k < levels.size(); ++k)
     group.members[k] = std::min(group.members[k], members_by_domain(devices, levels[k].span).front());
 }
 
-/// All groups of `count` ranks at `stride` in the stages' lists.
+/// Places all groups of `count` ranks at `stride` in the stages' lists.
 Group place_listed(const std::vector<FabricLevel>& levels, const StageDevices& stages, std::int64_t count, std::int64_t stride) {
   ESPALIER_CHECK(static_cast<int>(levels.size()) <= kMaxLevels);
   Group group;
@@ -82,7 +82,7 @@ Group place_listed(const std::vector<FabricLevel>& levels, const StageDevices& s
   return group;
 }
 
-/// The lowest level over which every rank of one list talks to the rank at its place in the other.
+/// Returns the lowest level over which every rank of one list reaches the rank at its place in the other.
 int listed_link_level(const std::vector<FabricLevel>& levels, const std::vector<std::int64_t>& from,
                       const std::vector<std::int64_t>& to) {
   ESPALIER_CHECK(from.size() == to.size());
@@ -92,7 +92,7 @@ int listed_link_level(const std::vector<FabricLevel>& levels, const std::vector<
   return static_cast<int>(level);
 }
 
-/// `count` ranks at `stride` in the stage's own order, placed on the fabric.
+/// Places `count` ranks at `stride` in the stage's own order on the fabric.
 Group place_in_stage(const Placing& at, const StageLayout& layout, std::int64_t count, std::int64_t stride) {
   const std::vector<FabricLevel>& levels = at.levels;
   if (at.listed != nullptr && count > 1) return place_listed(levels, *at.listed, count, stride);
@@ -107,7 +107,7 @@ Group place_in_stage(const Placing& at, const StageLayout& layout, std::int64_t 
   return place_group(levels, fit, stride, count / fit, layout.outer_stride);
 }
 
-/// Stride of the data ranks in the stage's own order. tp_dp_cp and tp_cp_dp both put them right after tp.
+/// Returns the stride of the data ranks in the stage's own order. tp_dp_cp and tp_cp_dp both put them right after tp.
 std::int64_t data_stride(const Strategy& s) { return s.sp == SequenceParallel::ulysses ? 1 : s.tp; }
 
 }  // namespace
@@ -161,7 +161,7 @@ int stage_link_level(const Placing& at, const Strategy& s, std::int32_t stages, 
   if (at.listed != nullptr)
     return listed_link_level(levels, at.listed->at(static_cast<std::size_t>(from)), at.listed->at(static_cast<std::size_t>(to)));
   const StageLayout layout = stage_layout(s, stages);
-  const std::int64_t stride = layout.inner;  // both orders: the next stage begins after `inner` devices
+  const std::int64_t stride = layout.inner;  // in both orders the next stage begins after `inner` devices
   const std::int64_t a = std::min(from, to) * stride, b = std::max(from, to) * stride;
   const std::int64_t block = stride * stages;  // repeated by dp in tp_cp_pp_dp
   for (int k = 0; k < static_cast<int>(levels.size()); ++k) {

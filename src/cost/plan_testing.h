@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests: a plan of one pipeline priced under one context, as price(ClusterCosts, …) prices it where all stages share
+// For tests: prices a plan of one pipeline under one context, as price(ClusterCosts, …) does where all stages share
 // that context.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace espalier::cost {
 
-/// `program` = lower(plan, …) receives the bytes that it moves.
+/// Returns the costs of `plan`. `program` = lower(plan, …) receives the bytes that it moves.
 inline Costs price(const CostContext& c, const Plan& plan, Program& program) {
   Costs costs;
   price(c, program.structure(), chunk_ranges(plan.only_pipeline()), plan.samples_per_microbatch(), costs, &program);

@@ -21,7 +21,7 @@ PriceScratch& PriceScratch::operator=(PriceScratch&&) noexcept = default;
 
 namespace {
 
-/// As table_exchange_s, of stages that lie on unlike devices.
+/// Returns table_exchange_s for stages on unequal devices.
 double unlike_exchange_s(Pricing& p) {
   const std::vector<ChunkId>& copies = p.structure.table_chunks;
   const double bytes = table_exchange_bytes(p.under_embedding());
@@ -35,7 +35,7 @@ double unlike_exchange_s(Pricing& p) {
   return longest;
 }
 
-/// The gradient of a table that several stages hold.
+/// Prices the exchange of the gradient of a table that several stages hold.
 void exchange_table(Pricing& p) {
   if (p.structure.table_chunks.empty()) return;
   const StrategyCost& embedding = p.under_embedding();
@@ -59,7 +59,7 @@ void exchange_table(Pricing& p) {
   exchange.parts_end = static_cast<std::int32_t>(p.program->parts.size());
 }
 
-/// An interleaved round repeats the one before. −1: not known.
+/// Returns the time of the same transfer in an earlier interleaved round, because rounds repeat; −1: not known.
 std::int64_t known_transfer_ns(Pricing& p, std::int32_t i, const RangeCost& sender, std::int64_t bytes) {
   const std::int32_t earlier = i - p.structure.schedule.stages;
   if (p.structure.schedule.kind != ScheduleKind::interleaved || earlier <= 0) return -1;
@@ -67,8 +67,8 @@ std::int64_t known_transfer_ns(Pricing& p, std::int32_t i, const RangeCost& send
   return same ? p.priced(earlier).transfer_ns : -1;
 }
 
-/// Between stages on unlike devices, or of unlike layout: see cluster_costs.h.
-/// What holds the sender, and what the message takes beyond that.
+/// Holds the time of a message between stages on unequal devices, or of unequal layout (cluster_costs.h). It is the
+/// time that blocks the sender, and what the message takes beyond that.
 struct TransferTime {
   std::int64_t sending_ns = 0, delay_ns = 0;
 };
@@ -122,7 +122,7 @@ void fill_transfer(Pricing& p, std::int32_t i, PricedChunk& chunk) {
   p.largest_message = std::max(p.largest_message, chunk.boundary_bytes);
 }
 
-/// What the end of the step waits for of a reduction beside the backward pass.
+/// Moves the part of an overlapped reduction for which the end of the step waits to the optimizer.
 void wait_for_reduction(Pricing& p, std::int32_t i) {
   if (!p.structure.reduce_gradients || !p.structure.overlap_reduce) return;
   PricedChunk& chunk = p.priced(i);
@@ -154,7 +154,8 @@ void write_chunk(Pricing& p, std::int32_t i) {
   }
 }
 
-/// Which chunks hold a copy of the token table: those of frozen ones are memory, and gathered under ZeRO-3, as well.
+/// Finds the chunks that hold a copy of the token table. Copies of frozen tables count as well: they take memory, and
+/// are gathered under ZeRO-3.
 void find_copies(Pricing& p) {
   p.scratch.layers.clear();
   for (const std::vector<RangeCost>& chunk : p.chunks) p.scratch.layers.push_back(chunk.back().last - chunk.front().first + 1);
@@ -214,7 +215,7 @@ void price(const CostContext& c, const ProgramStructure& structure, const Strate
 
 void price(const CostContext& c, const ProgramStructure& structure, const std::vector<std::vector<LayerRange>>& chunks,
            std::int64_t samples, Costs& out, Program* program) {
-  std::deque<std::pair<const Strategy*, std::vector<LayerCost>>> priced;  // a deque: their addresses stay
+  std::deque<std::pair<const Strategy*, std::vector<LayerCost>>> priced;  // a deque keeps their addresses
   const auto layers_of = [&](const Strategy& s) -> const std::pair<const Strategy*, std::vector<LayerCost>>& {
     for (const auto& known : priced)
       if (*known.first == s) return known;
@@ -245,7 +246,7 @@ void static_bytes(const CostContext& c, const Strategy& s, const std::vector<Lay
   for (const StageCost& stage : costs.stages) {
     StaticMemory memory = state_memory(
         {stage.dense_parameters, stage.expert_parameters, stage.frozen_dense_bytes, stage.frozen_expert_bytes}, states, s);
-    memory.framework = stage.memory.framework;  // does not depend on how states are sharded
+    memory.framework = stage.memory.framework;  // independent of how states are sharded
     memory.communication_buffers = 2 * costs.message.count();
     const bool fetched = offloads_parameters(s.offload);
     if (s.shards_parameters() || fetched) memory.communication_buffers += 2 * gathered;

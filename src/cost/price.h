@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// From layers to the costs of a whole program: what the simulator runs on, and what every bound is made of. One
-// function for uniform plans, for plans whose layers have strategies of their own and for operator partitions.
+// From layers to the costs of a whole program, which the simulator runs on and every bound is made of. One function
+// serves uniform plans, plans whose layers have strategies of their own, and operator partitions.
 //
-// A chunk is the sum of its ranges, each under its own strategy, plus the redistribution of the activation wherever two
-// neighbouring layers spread it differently (redistribution.h), also where a chunk takes over from another stage: the
-// message travels as the sender holds it, and the receiver redistributes. ZeRO communication inside a chunk (stage 2:
-// gradient reduce-scatter per micro-batch; stage
-// 3: parameter all-gather in forward and backward too) runs layer by layer beside compute when `overlap` says so, else
-// exposed; the first gather and the last reduction of a chunk are never hidden. Full recomputation adds the forward of
-// the first `layers` blocks of a range to its backward; memory is counted in the order of layers (chunk_sum.h). Per
-// chunk pass `kPassLaunches` kernel launches of framework overhead. Optimizer: memory-bound over its state, (g +
-// 2·master + 2·moments + p + g for the gradient norm) bytes per element of the shard.
+// A chunk is the sum of its ranges, each under its own strategy, plus the redistribution of the activation wherever
+// two neighbouring layers spread it differently (redistribution.h). That includes a chunk which takes over from
+// another stage: the message travels as the sender holds it, and the receiver redistributes. ZeRO communication
+// inside a chunk runs layer by layer, overlapped with compute where `overlap` enables it, else exposed. Stage 2
+// reduce-scatters gradients per micro-batch; stage 3 also all-gathers parameters in forward and backward. The first
+// gather and the last reduction of a chunk are never hidden. Full recomputation adds the forward of the first
+// `layers` blocks of a range to its backward; memory is counted in the order of layers (chunk_sum.h). Each chunk pass
+// adds `kPassLaunches` kernel launches of framework overhead. The optimizer is memory-bound over its state, (g
+// + 2·master + 2·moments + p + g for the gradient norm) bytes per element of the shard.
 //
-// Step-end communication: strategies that differ only in recomputation reduce together; each group of layers is cut
-// into its share of the chunk's buckets, and all buckets of a chunk take the mean. Of a reduction beside the backward
-// pass `exposed_share` is waited for at the end of the step, before the update; and where output and embedding share a
-// table its part: that gradient is complete with the last operator of the backward pass only.
+// Step-end communication: strategies that differ only in recomputation reduce together. Each group of layers is cut
+// into its share of the chunk's buckets, and all buckets of a chunk take the mean. At the end of the step, before the
+// update, the stage waits for `exposed_share` of a reduction that overlaps the backward pass. Where output and
+// embedding share a table, it waits for the table's part as well: that gradient is complete only with the last
+// operator of the backward pass.
 //
-// What is priced is emitted once (each_reduction, each_gather): the search adds it up, and a program that is handed
-// over is told of it, so that bytes in a program and nanoseconds in its costs cannot part.
+// Messages are emitted once (each_reduction, each_gather). The search adds them up, and a program that is passed in
+// records them. So bytes in a program and nanoseconds in its costs cannot diverge.
 #pragma once
 
 #include <cstdint>
@@ -34,18 +35,18 @@
 
 namespace espalier::cost {
 
-/// Layers first … last under one strategy, with what every kind of layer costs under it (layer_costs). The pointers
-/// outlive the call.
+/// Holds layers first … last under one strategy, with the costs of every kind of layer under it (layer_costs). The
+/// pointers outlive the call.
 struct RangeCost {
   std::int32_t first = 0, last = 0;
   const Strategy* strategy = nullptr;
   const std::vector<LayerCost>* layers = nullptr;
-  const CostContext* on = nullptr;  ///< of the devices of its stage; null: all stages are alike
+  const CostContext* on = nullptr;  ///< context of the devices of its stage; null: all stages are alike
 };
-/// Ranges of each pipeline chunk, in the order of layers.
+/// Holds the ranges of each pipeline chunk, in the order of layers.
 using ChunkRanges = std::vector<std::vector<RangeCost>>;
 
-/// Memory that one thread reuses from call to call.
+/// Holds memory that one thread reuses from call to call.
 class PriceScratch {
  public:
   PriceScratch();
@@ -59,19 +60,19 @@ class PriceScratch {
   std::unique_ptr<State> state_;
 };
 
-/// Prices one strategy for all layers; fills `out` (reusing its memory). Costs of equal chunks are found once.
+/// Prices one strategy for all layers and fills `out`, whose memory it reuses. Costs of equal chunks are computed
+/// once.
 void price(const CostContext& c, const ProgramStructure& structure, const Strategy& s, const SplitTable& split,
            const std::vector<LayerCost>& layers, PriceScratch& scratch, Costs& out);
 
-/// The same of ranges of each pipeline chunk; `samples` of a micro-batch in all replicas. `program`: of the same
-/// structure, with its ranges and strategies (lower of a plan); receives the bytes that collectives and transfers move;
-/// may be null.
+/// Prices the ranges of each pipeline chunk; `samples` are those of a micro-batch in all replicas. `program` may be
+/// null. Otherwise it has the same structure, ranges and strategies (lower of a plan), and receives the bytes that
+/// collectives and transfers move.
 void price(const CostContext& c, const ProgramStructure& structure, const std::vector<std::vector<LayerRange>>& chunks,
            std::int64_t samples, Costs& out, Program* program = nullptr);
 
-/// Static bytes of every stage under another ZeRO stage and shard group than `costs` were made for: s.zero and s.shard
-/// decide.
-/// `message`: the largest message that enters any chunk.
+/// Computes the static bytes of every stage under another ZeRO stage and shard group than those of `costs`; s.zero
+/// and s.shard decide. The largest message that enters any chunk is costs.message.
 void static_bytes(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const Costs& costs,
                   std::vector<std::int64_t>& out);
 

@@ -11,7 +11,7 @@
 namespace espalier::cost {
 namespace {
 
-/// Strategies that share states and step-end communication: equal but for recomputation.
+/// Returns whether two strategies share states and step-end communication: equal but for recomputation.
 bool reduce_together(const StrategyCost& of, const StrategyCost& with) {
   if (&of.c != &with.c) return false;
   const Strategy &a = of.s, &b = with.s;
@@ -52,7 +52,7 @@ void add_share(const LayerCost& layer, std::int32_t layers, Share& share) {
   share.layers += layers;
 }
 
-/// Layers of a range, as runs of one kind.
+/// Adds the layers of a range, as runs of one kind.
 void add_range(Pricing& p, const RangeCost& range, const StrategyCost& x, const std::vector<SplitTable::Run>& runs, ChunkSum& sum,
                Share& share) {
   for (const SplitTable::Run& run : runs) add_share((*range.layers)[static_cast<std::size_t>(run.kind)], run.layers, share);
@@ -69,7 +69,8 @@ void redistribute(Pricing& p, const RangeCost& before, const RangeCost& range, C
   sum.redistribute(move.forward.total_ns(), move.backward.total_ns());
 }
 
-/// The copy of the token table that chunk i holds beside its layers, laid out as the embedding's strategy says.
+/// Adds the copy of the token table that chunk i holds in addition to its layers, laid out as the embedding's
+/// strategy says.
 void add_copy(Pricing& p, std::int32_t i, ChunkSum& sum, Shares& shares) {
   const std::int32_t user = table_layer(*p.c.workload.model, p.ranges(i).front().first, p.ranges(i).back().last);
   const auto range = std::find_if(p.ranges(i).begin(), p.ranges(i).end(), [&](const RangeCost& r) { return user <= r.last; });
@@ -80,7 +81,7 @@ void add_copy(Pricing& p, std::int32_t i, ChunkSum& sum, Shares& shares) {
   share_of(shares, embedding).elements += elements;
 }
 
-/// Whether two ranges are spread over equally many devices; between unlike stages the message redistributes
+/// Returns whether two ranges are spread over equally many devices. Between unequal stages the message redistributes
 /// (cluster_costs.h).
 bool same_devices(const RangeCost& a, const RangeCost& b) {
   const auto devices = [](const Strategy& s) { return s.devices(); };
@@ -116,13 +117,13 @@ void record(Pricing& p, const StrategyCost& x, const StepMessage& m, double weig
   p.program->parts.push_back(part);
 }
 
-/// One bucket of a chunk's reduction or gather.
+/// Holds one bucket of a chunk's reduction or gather.
 struct StepEnd {
   std::int64_t ns = 0;
   MutualSlowdown slowdown;
 };
 
-/// A mean over what the ranges' own buckets take.
+/// Returns the mean over the ranges' own buckets.
 StepEnd step_end(Pricing& p, const Shares& shares, double buckets, CollectiveId id, bool reduction) {
   std::int32_t layers = 0;
   for (const Share& s : shares) layers += s.layers;
@@ -149,13 +150,14 @@ StepEnd step_end(Pricing& p, const Shares& shares, double buckets, CollectiveId 
     p.program->collectives[id].parts_begin = static_cast<std::int32_t>(begin);
     p.program->collectives[id].parts_end = static_cast<std::int32_t>(p.program->parts.size());
   }
-  // A mean of several is rounded up, so that all buckets together are never shorter than what they are made of.
+  // A mean of several is rounded up, so that all buckets together are never shorter than their parts.
   const std::int64_t ns = shares.size() == 1 ? round_ns(seconds) : static_cast<std::int64_t>(std::ceil(seconds * 1e9 - 1e-6));
   if (shares.empty()) return {ns, {}};
   return {ns, shares.front().under->c.device.interference().of(moved, seconds)};
 }
 
-/// An earlier chunk of the same layers; cut into as many buckets, as those follow from the number of layers.
+/// Returns an earlier chunk of the same layers. It is cut into as many buckets, because these follow from the number
+/// of layers.
 std::int32_t twin_of(const Pricing& p, std::int32_t i) { return p.split != nullptr ? p.split->twin(i) : i; }
 
 void hold(Pricing& p, std::int32_t stage, const Shares& shares) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers with strategies of their own: by hand on round numbers, and equal to one strategy for all where all are alike.
+// Layers with strategies of their own: by hand on round numbers, and equal to one strategy for all where all are
+// alike.
 #include "cost/plan_testing.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ namespace {
 
 using namespace test;
 
-/// Ranges and what they point to.
+/// Holds ranges and what they point to.
 struct Layered {
   Schedule schedule;
   std::deque<Strategy> strategies;
@@ -51,9 +52,10 @@ struct Layered {
 
 constexpr std::int64_t kForward = 65536, kBackward = 131072, kElements = 32768;
 
-// Two blocks on two devices, two samples a micro-batch: the first data-parallel (a sample each), the second split over
-// both (half of the work of both samples). The second fetches the other sample, 128,000 bytes; its all-reduce of
-// 256,000 bytes takes as many ns; no more moves on the way back, where every device has the whole gradient.
+// Two blocks on two devices, with two samples per micro-batch: the first is data-parallel (a sample each), the second
+// is split over both (half of the work of both samples). The second fetches the other sample, 128,000 bytes; its
+// all-reduce of 256,000 bytes takes as many ns. Nothing else moves on the way back, where every device has the whole
+// gradient.
 TEST(PriceLayers, SmallestExample) {
   const Model model = model_of(mlp(), 2);
   const CostContext c(model, round_cluster(2), tokens(1000, 2), plain_engine("generic"));
@@ -69,7 +71,7 @@ TEST(PriceLayers, SmallestExample) {
   EXPECT_EQ(t.forward.exposed_ns, 128000 + 256000);
   EXPECT_EQ(t.backward.compute_ns, 2 * kBackward);
   EXPECT_EQ(t.backward.exposed_ns, x.costs[1][0].backward.exposed_ns);
-  // only the first block's gradients are reduced: 4 · 32,768 bytes over two
+  // Only the first block's gradients are reduced: 4 · 32,768 bytes over two.
   EXPECT_TRUE(x.structure.reduce_gradients);
   EXPECT_EQ(t.grad_reduce_ns, 4 * kElements);
   const cost::test::StageRow& stage = x.timing.stages[0];
@@ -80,9 +82,9 @@ TEST(PriceLayers, SmallestExample) {
   EXPECT_EQ(t.saved_bytes, x.costs[0][0].saved.none + x.costs[1][0].saved.none);
 }
 
-// Three blocks, ZeRO-1 for the first, ZeRO-3 for the second, none for the third. The first gathers once a step; the
-// second with every micro-batch, 32,768 ns down and up, and scatters 65,536 ns; the third reduces whole, twice as long
-// as a scatter.
+// Three blocks: ZeRO-1 for the first, ZeRO-3 for the second, none for the third. The first gathers once a step. The
+// second gathers with every micro-batch, 32,768 ns down and up, and scatters 65,536 ns. The third reduces whole,
+// twice as long as a scatter.
 TEST(PriceLayers, MixedSharding) {
   const Model model = model_of(mlp(), 3);
   const CostContext c(model, round_cluster(2), tokens(1000, 2), plain_engine("generic"));
@@ -105,10 +107,10 @@ TEST(PriceLayers, MixedSharding) {
   EXPECT_EQ(memory.parameters, 2 * (kElements + kElements / 2 + kElements));
   EXPECT_EQ(memory.gradients, 4 * (kElements + kElements / 2 + kElements));
   EXPECT_EQ(memory.optimizer, 12 * (kElements / 2 + kElements / 2 + kElements));
-  EXPECT_EQ(memory.communication_buffers, 2 * 2 * kElements + 4 * kElements);  // of the ZeRO-3 block
+  EXPECT_EQ(memory.communication_buffers, 2 * 2 * kElements + 4 * kElements);  // buffers of the ZeRO-3 block
 }
 
-// Two stages. The message travels as the sender holds it, a sample, 128,000 bytes; the receiver fetches the other
+// Two stages: the message travels as the sender holds it, a sample of 128,000 bytes; the receiver fetches the other
 // sample.
 TEST(PriceLayers, StagesThatSpreadDifferently) {
   const Model model = model_of(mlp(), 2);
@@ -131,8 +133,7 @@ TEST(PriceLayers, StagesThatSpreadDifferently) {
   EXPECT_EQ(x.timing.chunks[1].grad_reduce_ns, 0);
 }
 
-// ---- a plan of equal strategies, cut into ranges
-// -----------------------------------------------------------------------------
+// ---- a plan of equal strategies, cut into ranges ------------------------------------------------------------------
 
 struct Problem {
   Model model;
@@ -141,8 +142,8 @@ struct Problem {
   const EngineModel* engine = nullptr;
 };
 
-/// A small decoder, with or without experts, tied or not, under any engine with what was fitted of it, on `devices`
-/// devices of which each eight have a fast link.
+/// Returns a small decoder, with or without experts, tied or not, under any engine with its fitted coefficients. It
+/// has `devices` devices, each eight with a fast link.
 Problem any_problem(std::mt19937& engine, std::int64_t devices) {
   Problem p;
   DecoderShape shape;
@@ -176,7 +177,7 @@ std::int32_t pick(std::mt19937& engine, std::initializer_list<std::int32_t> valu
   return values.begin()[engine() % values.size()];
 }
 
-/// Made to be legal often.
+/// Returns any configuration, made so that it is often legal.
 std::pair<Strategy, Schedule> any_configuration(std::mt19937& engine, std::int32_t devices, std::int32_t batch) {
   Strategy s;
   Schedule c;
@@ -201,7 +202,7 @@ std::pair<Strategy, Schedule> any_configuration(std::mt19937& engine, std::int32
   return {s, c};
 }
 
-/// The layers of one chunk as ranges at random places; full recomputation where the uniform plan has it.
+/// Cuts the layers of one chunk into ranges at random places, with full recomputation where the uniform plan has it.
 void cut(std::mt19937& engine, const CostContext& c, const Strategy& s, std::size_t chunk, std::int32_t first, std::int32_t last,
          std::int64_t samples, Layered& x) {
   const auto is_block = [&](std::int32_t l) {
@@ -263,7 +264,7 @@ TEST(PriceLayers, EqualsThePriceOfOneStrategy) {
   for (const int seen : zeros) EXPECT_GT(seen, 50);
 }
 
-// The plan as a document gives the same: in ranges as its chunks say.
+// The plan as a document gives the same result: its chunks define the ranges.
 TEST(PriceLayers, OfADocument) {
   const Model model = model_of(mlp(), 6);
   const Training training = tokens(1000, 8);
@@ -290,8 +291,7 @@ TEST(PriceLayers, OfADocument) {
   EXPECT_TRUE(structure_of(plan.only_pipeline(), model) == x.structure);
 }
 
-// ---- shares of layers
-// --------------------------------------------------------------------------------------------------------
+// ---- shares of layers ---------------------------------------------------------------------------------------------
 
 // A block alone in its chunk is its share: time, states, saved and transient bytes; a reduction without latency; an
 // update without launches.

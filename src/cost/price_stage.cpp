@@ -10,8 +10,8 @@
 namespace espalier::cost {
 namespace {
 
-/// What the largest layer anywhere in the plan takes whole, of those whose states are sharded from `zero` on: gathered,
-/// or its gradient.
+/// Returns the bytes that the largest layer of the plan takes whole, gathered or as a gradient. Only layers whose
+/// states are sharded from `zero` on count.
 std::int64_t largest_layer(const Pricing& p, const StatePolicy& states, ZeroStage zero) {
   std::int64_t most = 0;
   const auto take = [&](const LayerCost& l) {
@@ -30,7 +30,7 @@ std::int64_t largest_layer(const Pricing& p, const StatePolicy& states, ZeroStag
   return most;
 }
 
-/// Buffers that layers of the stage leave behind: one for all of them.
+/// Returns the bytes of the buffer that layers of the stage leave behind: one for all of them.
 std::int64_t largest_buffer(Pricing& p, std::int32_t stage) {
   std::int64_t most = 0;
   if (!p.c.engine->memory.keeps_score_buffer) return most;
@@ -43,7 +43,7 @@ std::int64_t largest_buffer(Pricing& p, std::int32_t stage) {
   return most;
 }
 
-/// Outputs that wait for their collectives while the host runs ahead.
+/// Returns the bytes of outputs that wait for their collectives while the host runs ahead.
 std::int64_t queued_outputs(Pricing& p, std::int32_t stage) {
   const std::int32_t most = p.c.engine->memory.queued_blocks;
   if (most == 0) return 0;
@@ -64,18 +64,19 @@ std::int64_t part_of(std::int64_t bytes, double share) {
   return share == 1.0 ? bytes : static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) * share));
 }
 
-/// Stages between the first and the last that hold as much as the one before cost as much.
+/// Returns whether a stage costs as much as the one before. Stages between the first and the last do if they hold as
+/// much.
 bool like_before(Pricing& p, std::int32_t i) {
   if (i == 0 || i == p.structure.schedule.stages - 1) return false;
   if (p.c.engine->memory.keeps_score_buffer) return false;  // layers that hold the same may reach differently far
   if (p.c.engine->memory.queued_blocks > 0) return false;   // the host runs further ahead on an earlier stage
   const Shares &a = p.held(i), &b = p.held(i - 1);
   if (a.size() != 1 || b.size() != 1 || a.front().under != b.front().under) return false;
-  if (a.front().under->s.offload != Offload::none) return false;  // what its backward pass hides is its own
+  if (a.front().under->s.offload != Offload::none) return false;  // its own backward pass decides what is hidden
   return a.front().elements == b.front().elements;
 }
 
-/// Of one micro-batch, through all chunks of the stage.
+/// Returns the backward time of one micro-batch through all chunks of the stage.
 std::int64_t backward_ns(Pricing& p, std::int32_t stage) {
   std::int64_t sum = 0;
   for (std::int32_t c = 0; c < p.structure.chunks(); ++c)
@@ -83,7 +84,7 @@ std::int64_t backward_ns(Pricing& p, std::int32_t stage) {
   return sum;
 }
 
-/// Activations of a rank in host memory at the fullest moment of the stage.
+/// Returns the activations of a rank in host memory at the fullest moment of the stage.
 std::int64_t hosted_bytes(Pricing& p, std::int32_t stage) {
   std::vector<PassBytes> chunks;
   std::int64_t all = 0;
@@ -133,7 +134,7 @@ void price_stage(Pricing& p, std::int32_t i) {
   stage.memory.communication_buffers = 2 * p.largest_message + queued_outputs(p, i);
   if (scatters && p.largest_scattered < 0) p.largest_scattered = largest_layer(p, states, ZeroStage::gradients);
   if (gathers && p.largest_gathered < 0) p.largest_gathered = largest_layer(p, states, ZeroStage::parameters);
-  // The layer in use and the one being gathered; the whole gradient before its reduce-scatter.
+  // Buffers hold the layer in use and the one being gathered, and the whole gradient before its reduce-scatter.
   if (gathers) stage.memory.communication_buffers += 2 * p.largest_gathered;
   if (scatters) stage.memory.communication_buffers += p.largest_scattered;
   if (i == p.structure.schedule.stages - 1)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From layers to chunks and stages, by hand on round numbers (test_problem.h); and that its short cuts change nothing.
+// From layers to chunks and stages, by hand on round numbers (test_problem.h); and that its short cuts change
+// nothing.
 #include "cost/price.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,8 @@ namespace {
 
 using namespace test;
 
-/// The timing of `layers` MLP blocks (test_problem.h): forward 65,536 ns, backward 131,072 ns, 32,768 parameters each.
+/// Holds the timing of `layers` MLP blocks (test_problem.h): forward 65,536 ns, backward 131,072 ns, 32,768
+/// parameters each.
 struct Timed {
   Model model;
   ByChunk timing;
@@ -48,12 +50,12 @@ TEST(Price, SmallestExample) {
   EXPECT_EQ(x.timing.chunks[0].backward.duration_ns(), 3 * kBackward);
   EXPECT_EQ(x.timing.stages[0].dense_parameters, 3 * kElements);
   EXPECT_EQ(x.timing.chunks[0].saved_bytes, 3 * x.costs[0].saved.none);
-  // 18 bytes an element: parameter 2, gradient 4, master 4, moments 8
+  // An element has 18 bytes: parameter 2, gradient 4, master 4, moments 8.
   EXPECT_EQ(x.timing.stages[0].memory.parameters, 2 * 3 * kElements);
   EXPECT_EQ(x.timing.stages[0].memory.gradients, 4 * 3 * kElements);
   EXPECT_EQ(x.timing.stages[0].memory.optimizer, 12 * 3 * kElements);
-  // the update reads and writes gradient, master and moments and writes the parameter: 8 + 8 + 16 + 2 bytes an element
-  // at 1 TB/s
+  // The update reads and writes gradient, master and moments and writes the parameter: 8 + 8 + 16 + 2 bytes per
+  // element at 1 TB/s.
   EXPECT_EQ(x.timing.stages[0].optimizer_ns, std::llround(34.0 * 3 * kElements / 1000.0));
 }
 
@@ -68,13 +70,13 @@ TEST(Price, Pipeline) {
   EXPECT_EQ(x.timing.message_bytes, 128000);
   EXPECT_EQ(x.timing.chunks[1].send_forward_ns, 128000);
   EXPECT_EQ(x.timing.chunks[1].send_backward_ns, 128000);
-  // a stage receives one message while it sends another
+  // A stage receives one message while it sends another.
   EXPECT_EQ(x.timing.stages[0].memory.communication_buffers, 2 * 128000);
 }
 
-// Four stages of two blocks under 2-way tensor and sequence parallelism: a block puts out 1000 tokens · 64 features · 2
-// bytes that wait to be scattered. With eight micro-batches 4, 3, 2 and 1 are in flight, of which two passes, one, none
-// and none may wait; of three blocks that fit in the queue three.
+// Four stages of two blocks under 2-way tensor and sequence parallelism: a block outputs 1000 tokens · 64 features ·
+// 2 bytes that wait to be scattered. With eight micro-batches 4, 3, 2 and 1 are in flight, of which two passes, one,
+// none and none may wait. If three blocks fit in the queue, three wait.
 TEST(Price, OutputsThatWaitBehindTheQueue) {
   Strategy s;
   s.tp = 2;
@@ -96,7 +98,7 @@ TEST(Price, OutputsThatWaitBehindTheQueue) {
 }
 
 // Full recomputation of two of three blocks runs their forward again and keeps their inputs only. One block at a time
-// is whole again: when the second is, the third has freed what it kept, which is as much; with all three there is no
+// is whole again. When the second is, the third has freed what it kept, which is as much; with all three there is no
 // such room.
 TEST(Price, FullRecomputation) {
   Strategy s;
@@ -121,8 +123,8 @@ TEST(Price, GradientReduction) {
   EXPECT_EQ(x.timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements);
 }
 
-// ZeRO-1: reduce-scatter (half as long), and a gather of the bf16 parameters; half of the optimizer state and of its
-// update.
+// ZeRO-1 has a reduce-scatter (half as long), and a gather of the bf16 parameters; it halves the optimizer state and
+// its update.
 TEST(Price, ZeroOne) {
   Strategy s;
   s.dp = 2;
@@ -135,9 +137,9 @@ TEST(Price, ZeroOne) {
   EXPECT_EQ(x.timing.stages[0].memory.gradients, whole.timing.stages[0].memory.gradients);
 }
 
-// Two stages with two chunks of one layer each: with no more micro-batches than stages the passes of a chunk follow
-// each other, so that a chunk's gradients, half of the stage's, are whole at a time beside the shards of all. Otherwise
-// the stage's are whole, whatever the engine frees.
+// Two stages with two chunks of one layer each. With no more micro-batches than stages the passes of a chunk follow
+// each other. Then only a chunk's gradients, half of the stage's, are whole at a time, in addition to the shards of
+// all. Otherwise the stage's are whole, whatever the engine frees.
 TEST(Price, GradientsAreFreedOnceTheyAreReduced) {
   EngineModel engine = plain_engine("generic");
   engine.memory.states.frees_reduced = true;
@@ -163,7 +165,7 @@ TEST(Price, GradientsAreFreedOnceTheyAreReduced) {
   EXPECT_EQ(timed(4, s, c, round_cluster(8), engine).timing.stages[0].memory.gradients, 4 * kElements / 2);
 }
 
-// The whole is all-reduced where the engine does not scatter: twice as long.
+// Where the engine does not scatter, the whole is all-reduced: twice as long.
 TEST(Price, ZeroOneByAllReduce) {
   EngineModel engine = plain_engine("generic");
   engine.communication.zero1_all_reduces = true;
@@ -174,7 +176,7 @@ TEST(Price, ZeroOneByAllReduce) {
   EXPECT_EQ(timed(3, s, {}, round_cluster(2), engine).timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements);
 }
 
-// A quarter of the three overlapped buckets is waited for before the update.
+// The update waits for a quarter of the three overlapped buckets.
 TEST(Price, ExposedShareOfOverlappedReduction) {
   EngineModel engine = plain_engine("generic");
   Strategy s;
@@ -189,7 +191,7 @@ TEST(Price, ExposedShareOfOverlappedReduction) {
   EXPECT_EQ(x.timing.stages[0].optimizer_exposed_ns, 3 * kElements);
 }
 
-// 2 ms of host work once a step, which is not the update: the update stays what it was.
+// 2 ms of host work once a step do not belong to the update, which stays what it was.
 TEST(Price, HostWorkOfTheStepIsKeptApart) {
   EngineModel engine = plain_engine("generic");
   const Timed none = timed(3, {}, {}, round_cluster(1), engine);
@@ -200,8 +202,8 @@ TEST(Price, HostWorkOfTheStepIsKeptApart) {
   EXPECT_EQ(x.timing.stages[0].optimizer_exposed_ns, 0);
 }
 
-// Whole gradients are clipped and zeroed on every rank: 16 bytes an element; the update then reads them once, 30 bytes
-// of the half.
+// Every rank clips and zeroes whole gradients: 16 bytes per element; the update then reads them once, 30 bytes of the
+// half.
 TEST(Price, PassesOverWholeGradients) {
   EngineModel engine = plain_engine("generic");
   engine.kernels.whole_gradient_bytes = 16;
@@ -213,7 +215,7 @@ TEST(Price, PassesOverWholeGradients) {
             std::llround((16.0 + 30.0 / 2) * 3 * kElements / 1000.0));
 }
 
-// Messages that the host at both ends accompanies: 30 calls of 1 µs, bare ones, whatever modules cost the host.
+// The host at both ends accompanies messages: 30 calls of 1 µs, bare ones, whatever modules cost the host.
 TEST(Price, MessagesWithShapesFirst) {
   EngineModel engine = plain_engine("generic");
   engine.communication.message_host_calls = 30;
@@ -227,8 +229,8 @@ TEST(Price, MessagesWithShapesFirst) {
   EXPECT_EQ(timed(5, {}, two, cluster, engine).timing.chunks[1].send_forward_ns, 128000 + 30000);
 }
 
-// Pairs of tensor-parallel ranks, a link of a tenth of the speed between them: 128,000 bytes as a whole, or half of
-// them and a gather inside the pair.
+// Pairs of tensor-parallel ranks with a link of a tenth of the speed between them: 128,000 bytes travel as a whole,
+// or half of them and a gather inside the pair.
 TEST(Price, ScatteredMessages) {
   EngineModel engine = plain_engine("generic");
   Strategy s;
@@ -246,8 +248,8 @@ TEST(Price, ScatteredMessages) {
   EXPECT_EQ(timed(5, s, two, cluster, engine).timing.chunks[1].send_forward_ns, 640000 + 64000);
 }
 
-// ZeRO-3 in the open: each layer gathers 32,768 ns of bf16 parameters in forward and backward and scatters 65,536 ns of
-// gradients.
+// ZeRO-3 without overlap: each layer gathers 32,768 ns of bf16 parameters in forward and backward and scatters 65,536
+// ns of gradients.
 TEST(Price, ZeroThree) {
   Strategy s;
   s.dp = 2;
@@ -257,13 +259,13 @@ TEST(Price, ZeroThree) {
   EXPECT_FALSE(x.structure.reduce_gradients);
   EXPECT_EQ(x.timing.chunks[0].forward.exposed_ns, 3 * kElements);
   EXPECT_EQ(x.timing.chunks[0].backward.exposed_ns, 3 * (kElements + 2 * kElements));
-  // sharded states, and buffers: two gathered layers and one whole gradient
+  // States are sharded, and buffers hold two gathered layers and one whole gradient.
   EXPECT_EQ(x.timing.stages[0].memory.parameters, 2 * 3 * kElements / 2);
   EXPECT_EQ(x.timing.stages[0].memory.communication_buffers, 2 * 2 * kElements + 4 * kElements);
 }
 
-// Overlapped, κ = 1: gathers hide behind the 65,536 ns of forward, gather and scatter (98,304 ns) behind the 131,072 ns
-// of backward; the first gather and the last scatter of the chunk stay in the open.
+// Overlapped, κ = 1: gathers hide under the 65,536 ns of forward, gather and scatter (98,304 ns) under the 131,072 ns
+// of backward. The first gather and the last scatter of the chunk stay exposed.
 TEST(Price, ZeroThreeOverlapped) {
   Strategy s;
   s.dp = 2;
@@ -276,8 +278,8 @@ TEST(Price, ZeroThreeOverlapped) {
   EXPECT_EQ(x.timing.chunks[0].forward.hidden_ns, 3 * kElements);
 }
 
-// A slower fabric, 4 ns a byte: gather and scatter of a layer, 3 · 131,072 ns, beside 131,072 ns of backward;
-// recomputation adds 65,536 ns to hide behind.
+// On a slower fabric, 4 ns per byte, gather and scatter of a layer, 3 · 131,072 ns, overlap 131,072 ns of backward;
+// recomputation adds 65,536 ns to hide under.
 TEST(Price, ZeroThreeHidesBehindRecomputation) {
   Strategy s;
   s.dp = 2;
@@ -299,8 +301,7 @@ TEST(Price, PartsOfAPhaseAddUp) {
   EXPECT_EQ(sum, whole);
 }
 
-// ---- short cuts
-// --------------------------------------------------------------------------------------------------------------
+// ---- short cuts ---------------------------------------------------------------------------------------------------
 
 struct Problem {
   Model model;
@@ -310,7 +311,7 @@ struct Problem {
   Schedule schedule;
 };
 
-/// A legal configuration of a small decoder on eight devices, with or without experts.
+/// Returns a legal configuration of a small decoder on eight devices, with or without experts.
 Problem any_problem() {
   Problem p;
   DecoderShape shape;
@@ -349,7 +350,7 @@ Costs timing_of(const Problem& p, const Model& model, const SplitTable& split) {
   return out;
 }
 
-/// The same model, every layer a kind of its own: no two chunks are twins, blocks are not uniform.
+/// Returns the model with every layer as a kind of its own: no two chunks are twins, blocks are not uniform.
 Model apart(const Model& model) {
   Model out = model;
   out.kinds.clear();
@@ -386,7 +387,7 @@ TEST(Price, StructureEqualsThatOfThePlan) {
   }));
 }
 
-// static_bytes answers for another sharding without a new timing.
+// static_bytes returns the bytes of another sharding without a new timing.
 TEST(Price, StaticBytesOfAnotherSharding) {
   EXPECT_TRUE(rc::check([] {
     Problem p = any_problem();
@@ -407,8 +408,8 @@ TEST(Price, StaticBytesOfAnotherSharding) {
   }));
 }
 
-// All parameters are somewhere: over chunks, elements of a rank times the ranks that split them (padding aside: 96 rows
-// divide).
+// All parameters are held somewhere: over chunks, elements of a rank times the ranks that split them (padding aside:
+// 96 rows divide).
 TEST(Price, EveryParameterIsHeldOnce) {
   EXPECT_TRUE(rc::check([] {
     const Problem p = any_problem();

@@ -18,7 +18,8 @@ Schedule schedule_of(ScheduleKind kind, std::int32_t stages, std::int32_t microb
   return s;
 }
 
-// 10 tokens, two row linears that put out 64 and 32: whole, 2 bytes each; a column linear puts out what stays divided.
+// 10 tokens, two row linears with outputs of 64 and 32: whole, 2 bytes each; the output of a column linear stays
+// divided.
 TEST(QueuedOutputs, RowLinearsUnderSequenceParallelism) {
   LayerKind kind = block(
       {linear("qkv", 64, 192, TpSplit::column), linear("out", 64, 64, TpSplit::row), linear("down", 256, 32, TpSplit::row)}, 64);
@@ -41,7 +42,7 @@ TEST(QueuedOutputs, PassesThatTheHostMayHaveQueued) {
   EXPECT_EQ(queued_passes(schedule_of(ScheduleKind::gpipe, 4, 16), 0), 14);
 }
 
-// 16 blocks of 100 bytes: two passes are 32 blocks, of which the queue takes 29; one pass of 16 fits; without blocks
+// 16 blocks of 100 bytes: two passes are 32 blocks, of which the queue takes 29; one pass of 16 fits. Without blocks
 // there is nothing.
 TEST(QueuedOutputs, AsManyBlocksAsTheQueueTakes) {
   EXPECT_EQ(queued_bytes(1600, 16, 2, 29), 2900);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under which contexts each rank class of a program is priced: for those who lay its traffic on links, step by step,
-// after it was priced.
+// The contexts under which each rank class of a program is priced, for code that lays its traffic on links, step by
+// step, after pricing.
 #pragma once
 
 #include <deque>
@@ -13,15 +13,15 @@
 
 namespace espalier::cost {
 
-/// What devices of a kind in a stage cost, and the samples of a micro-batch that each of their replicas takes; 0: all
-/// take the same.
+/// Holds the costs of devices of a kind in a stage, and the samples of a micro-batch that each of their replicas
+/// takes; 0: all take the same.
 struct RankContext {
   const CostContext* context = nullptr;
   std::int64_t samples = 0;
 };
 
-/// By rank class all contexts of its stage: one for each kind of device in it (scattered_stages.h), else one. Moved,
-/// never copied: entries point into `own`, `sampled` and to what it was made of, which outlives this value.
+/// Holds, by rank class, all contexts of its stage: one for each kind of device in it (scattered_stages.h), else one.
+/// It is moved, never copied: entries point into `own`, into `sampled` and into its source, which outlives it.
 struct RankContexts {
   RankContexts() = default;
   RankContexts(const RankContexts&) = delete;
@@ -35,7 +35,7 @@ struct RankContexts {
   SampledContexts sampled;
 };
 
-/// Those under which price(c, plan, program) has priced `program`.
+/// Returns the contexts under which price(c, plan, program) has priced `program`.
 RankContexts rank_contexts(const ClusterCosts& c, const Plan& plan, const Program& program);
 
 }  // namespace espalier::cost

@@ -14,11 +14,11 @@
 namespace espalier::cost {
 namespace {
 
-/// Devices that are looked at when the reach of an exchange is found: layouts are grids, so a few spread over the stage
-/// show it.
+/// Limits the devices that are probed for the reach of an exchange. Layouts are grids, so a few devices spread over
+/// the stage show it.
 constexpr std::int64_t kProbes = 16;
 
-/// Position of a device's tile: which part of the samples, which part of the sequence.
+/// Holds the position of a device's tile: its part of the samples and its part of the sequence.
 struct ActivationTilePosition {
   std::int64_t samples = 0, sequence = 0;
   auto operator<=>(const ActivationTilePosition&) const = default;
@@ -35,7 +35,7 @@ ActivationTilePosition tile_of(const ActivationLayout& l, std::int64_t device) {
 
 std::int64_t sequence_parts(const ActivationLayout& l) { return std::int64_t{l.cp} * l.sequence_parts; }
 
-/// Common part of slice i of n and slice j of k of the same line, as a fraction of the line.
+/// Returns the common part of slice i of n and slice j of k of the same line, as a fraction of the line.
 double common(std::int64_t i, std::int64_t n, std::int64_t j, std::int64_t k) {
   const std::int64_t low = std::max(i * k, j * n), high = std::min((i + 1) * k, (j + 1) * n);
   return high > low ? static_cast<double>(high - low) / (static_cast<double>(n) * static_cast<double>(k)) : 0.0;
@@ -47,7 +47,7 @@ double common(const ActivationLayout& from, const ActivationTilePosition& held, 
          common(held.sequence, sequence_parts(from), needed.sequence, sequence_parts(to));
 }
 
-/// Whether the block of `block` devices around `device` holds all that the device needs.
+/// Returns whether the block of `block` devices around `device` holds all that the device needs.
 bool block_suffices(const ActivationLayout& from, const ActivationLayout& to, std::int64_t device, std::int64_t block,
                     double needed) {
   const ActivationTilePosition want = tile_of(to, device);
@@ -116,7 +116,7 @@ RangeMove range_move(const Workload& w, const Fabric& fabric, const Strategy& be
   const ActivationLayout from = layout_of(before), to = layout_of(after);
   if (from == to) return out;
   double whole = static_cast<double>(sender.boundary_bytes) * from.dp * from.cp * from.sequence_parts;
-  if (!before.partition.empty())  // holds tiles of its own
+  if (!before.partition.empty())  // a partitioned block holds tiles of its own
     whole = static_cast<double>(samples) * w.element_bytes * static_cast<double>(boundary_elements(kind, w.training.sequence));
   const auto way = [&](const LayerCost& partitioned, const FetchedFraction& move) {
     RangeMove::Way out_way;

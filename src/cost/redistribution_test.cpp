@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What moves where two layers spread the activation differently: by hand, and against plain sets of cells.
+// Redistribution where two layers spread the activation differently: by hand, and against plain sets of cells.
 #include "cost/redistribution.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace test;
 
-/// dp · cp · tp, the tp ranks holding the same tile (`none`) or parts of a sequence.
+/// Returns a strategy dp · cp · tp, whose tp ranks hold the same tile (`none`) or parts of a sequence.
 Strategy spread(std::int32_t dp, std::int32_t cp, std::int32_t tp, SequenceParallel sp = SequenceParallel::none) {
   Strategy s;
   s.dp = dp;
@@ -29,8 +29,8 @@ Strategy spread(std::int32_t dp, std::int32_t cp, std::int32_t tp, SequenceParal
 }
 FetchedFraction between(const Strategy& from, const Strategy& to) { return redistribution(layout_of(from), layout_of(to)); }
 
-// Two samples on two devices. dp 2: device x holds sample x. tp 2: both hold both. Forward each fetches the other's
-// half; the gradient of what a device needs is there already.
+// Two samples on two devices. Under dp 2 device x holds sample x; under tp 2 both hold both. Forward each fetches the
+// other's half; the gradient that a device needs is there already.
 TEST(Redistribution, SmallestExample) {
   const FetchedFraction forward = between(spread(2, 1, 1), spread(1, 1, 2)), back = between(spread(1, 1, 2), spread(2, 1, 1));
   EXPECT_DOUBLE_EQ(forward.fetched, 0.5);
@@ -38,8 +38,8 @@ TEST(Redistribution, SmallestExample) {
   EXPECT_EQ(back.fetched, 0.0);
 }
 
-// The activation of two samples, 256,000 bytes: each device fetches 128,000 in a block of two. As an all-to-all: of
-// 256,000 that a device sends half stays.
+// The activation of two samples has 256,000 bytes: each device fetches 128,000 in a block of two. As an all-to-all,
+// half of the 256,000 bytes that a device sends stays.
 TEST(Redistribution, TrafficIsAnExchangeInBlocks) {
   const FetchedFraction forward = between(spread(2, 1, 1), spread(1, 1, 2)), back = between(spread(1, 1, 2), spread(2, 1, 1));
   EXPECT_EQ(redistribution_traffic(forward, 256000), (Traffic{CollectiveKind::resharding, GroupKind::stage, 256000, 1}));
@@ -55,13 +55,13 @@ TEST(Redistribution, EqualLayoutsMoveNothing) {
   sharded.zero = ZeroStage::parameters;
   sharded.shard = 4;
   sharded.recompute.kind = RecomputeKind::selective;
-  EXPECT_EQ(layout_of(sharded), layout_of(spread(4, 1, 2)));  // neither spreads the activation
+  EXPECT_EQ(layout_of(sharded), layout_of(spread(4, 1, 2)));  // neither changes how the activation is spread
   EXPECT_EQ(layout_of(spread(2, 1, 2, SequenceParallel::megatron)), layout_of(spread(2, 1, 2, SequenceParallel::ulysses)));
 }
 
-// Four samples. dp 4 → dp 2 · tp 2: device x holds sample x and needs its pair's, a quarter more, which its neighbour
-// has. dp 2 · tp 2 with sequence parallelism → dp 4: device x holds half the sequence of two samples, needs one sample:
-// an eighth is missing.
+// Four samples. dp 4 → dp 2 · tp 2: device x holds sample x and needs its pair's, another quarter, which its
+// neighbour has. From dp 2 · tp 2 with sequence parallelism → dp 4, device x holds half the sequence of two samples
+// and needs one sample. An eighth is missing.
 TEST(Redistribution, PairsExchange) {
   const FetchedFraction pairs = between(spread(4, 1, 1), spread(2, 1, 2));
   EXPECT_DOUBLE_EQ(pairs.fetched, 0.25);
@@ -71,8 +71,8 @@ TEST(Redistribution, PairsExchange) {
   EXPECT_EQ(halves.block, 2);
 }
 
-// dp 4 → cp 4: a quarter of every sample each; all four exchange. cp 2 inside dp 2 or dp 2 inside cp 2: devices 1 and 2
-// change places.
+// dp 4 → cp 4: each device has a quarter of every sample, and all four exchange. For cp 2 inside dp 2 or dp 2 inside
+// cp 2, devices 1 and 2 change places.
 TEST(Redistribution, WholeStageExchanges) {
   const FetchedFraction all = between(spread(4, 1, 1), spread(1, 4, 1));
   EXPECT_DOUBLE_EQ(all.fetched, 0.25 - 0.0625);
@@ -84,7 +84,7 @@ TEST(Redistribution, WholeStageExchanges) {
   EXPECT_EQ(places.block, 4);
 }
 
-// 256,000 bytes at 1 ns a byte: half of them, and an exchange among four in which each receives 3/16.
+// 256,000 bytes at 1 ns per byte: half of them, and an exchange among four in which each receives 3/16.
 TEST(Redistribution, Time) {
   const Model model = model_of(mlp());
   const CostContext c(model, round_cluster(4), tokens(1000), plain_engine("generic"));
@@ -93,11 +93,10 @@ TEST(Redistribution, Time) {
   EXPECT_NEAR(redistribution_s(c.fabric, between(spread(4, 1, 1), spread(1, 4, 1)), 256000), 48000e-9, 1e-15);
 }
 
-// ---- against sets of cells
-// ---------------------------------------------------------------------------------------------------
+// ---- against sets of cells ----------------------------------------------------------------------------------------
 
-/// Cells (sample, position) of an N × N grid that device `x` holds: its coordinates read off digit by digit, innermost
-/// first.
+/// Returns the cells (sample, position) of an N × N grid that device `x` holds: its coordinates read off digit by
+/// digit, innermost first.
 std::set<std::pair<int, int>> cells_of(const Strategy& s, int x, int grid) {
   const int t = x % s.tp, rest = x / s.tp;
   const bool dp_first = s.order == RankOrder::tp_dp_cp_pp;
@@ -169,8 +168,7 @@ TEST(Redistribution, EqualsPlainSetsOfCells) {
   }
 }
 
-// Where no two devices hold the same tile, all tiles are equally large: what one way lacks, the other way lacks as
-// well.
+// Where no two devices hold the same tile, all tiles are equally large: both ways lack the same amount.
 TEST(Redistribution, SymmetricWithoutReplicas) {
   std::mt19937 engine(5);
   for (int trial = 0; trial < 500; ++trial) {
@@ -181,7 +179,7 @@ TEST(Redistribution, SymmetricWithoutReplicas) {
   }
 }
 
-// The reach is found by looking at a few devices only; on large stages too it is that of all.
+// Only a few devices are probed for the reach; even on large stages it is that of all.
 TEST(Redistribution, ReachOnLargeStages) {
   for (const std::int32_t devices : {64, 96, 512}) {
     for (const std::int32_t tp : {2, 4, 8, 32}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipelines next to each other, and replicas of unequal shares, take packed samples as jobs of their own would: as
-// uneven as their own micro-batches make them.
+// Concurrent pipelines, and replicas of unequal shares, take packed samples as jobs of their own would: as uneven as
+// their own micro-batches make them.
 #include "cost/sampled_contexts.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Training packed(std::int64_t global_batch) {
   return t;
 }
 
-/// One stage of two replicas on the two devices from `first` on.
+/// Returns one stage of two replicas on the two devices from `first` on.
 Pipeline pipeline(std::int64_t first, std::int32_t microbatches, std::int32_t micro_batch = 1) {
   Strategy s;
   s.dp = 2;
@@ -51,8 +51,8 @@ Costs priced(const Model& model, const Training& training, std::vector<Pipeline>
 
 std::int64_t forward_ns(const Costs& costs, std::int32_t work) { return costs.works[WorkId(work)].time.duration_ns(); }
 
-// 12 samples in six micro-batches beside 4 in two: 0.19 and 0.33 standard deviations of two replicas, not 0.17 and 0.17
-// of eight.
+// 12 samples in six micro-batches run next to 4 in two: 0.19 and 0.33 standard deviations of two replicas, not 0.17
+// and 0.17 of eight.
 TEST(SampledContexts, APipelineBesideOthersIsPricedAsAlone) {
   const Model model = attending();
   const Costs beside = priced(model, packed(16), {pipeline(0, 6), pipeline(2, 2)});
@@ -63,7 +63,7 @@ TEST(SampledContexts, APipelineBesideOthersIsPricedAsAlone) {
   EXPECT_EQ(forward_ns(beside, 3), two);
 }
 
-// Replicas of three samples and of one: each as one of two equal ones with as many.
+// Replicas of three samples and of one each count as one of two equal ones with as many samples.
 TEST(SampledContexts, AReplicaIsPricedByItsOwnSamples) {
   const Model model = attending();
   Pipeline uneven = pipeline(0, 4, 2);

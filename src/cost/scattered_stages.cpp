@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-/// The nodes of a group in the order in which its ring comes to them, and how many members each holds.
+/// Holds the nodes of a group in the order in which its ring reaches them, and how many members each holds.
 struct NodeRing {
   std::vector<std::int64_t> nodes;
   std::vector<std::int64_t> members;
@@ -42,12 +42,12 @@ NodeRing ring_of(const Cluster& cluster, const std::vector<std::int64_t>& group)
 double rate(const FabricLevel& level) { return level.bandwidth.count() * level.efficiency; }
 double rate_alone(const FabricLevel& level) { return level.bandwidth_alone.count() * level.efficiency; }
 
-/// All that the devices of a node have of a level, at least what one has alone.
+/// Returns the bytes/s that all devices of a node have of a level, at least what one has alone.
 double node_rate(const FabricLevel& level, std::int64_t devices) {
   return std::max(rate(level) * static_cast<double>(devices), rate_alone(level));
 }
 
-/// How many rings of a stage pass over each line between node groups.
+/// Counts the rings of a stage that pass over each line between node groups.
 std::map<std::size_t, double> crossings(const Cluster& cluster, const GroupPaths& paths,
                                         const std::vector<std::vector<std::int64_t>>& groups) {
   std::map<std::size_t, double> count;
@@ -63,7 +63,7 @@ std::map<std::size_t, double> crossings(const Cluster& cluster, const GroupPaths
   return count;
 }
 
-/// Of the device at a place in its stage.
+/// Returns the kind of the device at a place in its stage.
 ScatteredStages::Kind kind_of(const Cluster& cluster, const Stage& stage, std::int64_t device, std::size_t place) {
   ScatteredStages::Kind kind;
   kind.group = cluster.group_of(device);
@@ -77,7 +77,7 @@ ScatteredStages::Kind kind_of(const Cluster& cluster, const Stage& stage, std::i
   return kind;
 }
 
-/// What collectives over the replicas take with unequal parts, relative to equal ones.
+/// Returns the time of collectives over the replicas with unequal parts, relative to equal ones.
 double unequal_parts(const Stage& stage) {
   if (stage.state_shares.size() < 2) return 1.0;
   const auto all = static_cast<double>(std::accumulate(stage.state_shares.begin(), stage.state_shares.end(), std::int64_t{0}));
@@ -163,7 +163,7 @@ FabricLevel ScatteredStages::usual_network(std::size_t group) const {
   return cluster_->homogeneous() ? cluster_->inter.front() : cluster_->inter.back();
 }
 
-/// Bytes/s that `members` devices of a node have of its interfaces.
+/// Returns the bytes/s that `members` devices of a node have of its interfaces.
 double ScatteredStages::share(std::int64_t node, std::int64_t members) const {
   const std::size_t group = cluster_->group_of_node(node);
   const NodeGroup& at = cluster_->groups[group];
@@ -172,7 +172,7 @@ double ScatteredStages::share(std::int64_t node, std::int64_t members) const {
   return at.node_bandwidth.count() > 0 ? at.node_bandwidth.count() * static_cast<double>(members) / devices : kUnlimited;
 }
 
-/// The same of what joins groups without links.
+/// Returns the bytes/s that they have of the network that joins groups without links.
 double ScatteredStages::joining_share(std::int64_t node, std::int64_t members) const {
   const auto devices = static_cast<double>(cluster_->groups[cluster_->group_of_node(node)].devices_per_node);
   return joining(node).all * static_cast<double>(members) / devices;
@@ -250,15 +250,15 @@ Fabric ScatteredStages::fabric(std::size_t stage, const Fabric& usual, const Eng
   out.data_levels = with(usual.data_levels, GroupKind::data_shard, engine.coefficients.data_communication);
   if (unequal != 1.0)
     for (FabricLevel& level : out.data_levels) level.efficiency /= unequal;
-  // Levels inside a node reach to its end, also in the new numbers.
+  // Levels inside a node extend to its end, in the new numbers as well.
   for (auto* levels : {&out.levels, &out.tensor_levels, &out.data_levels})
     if (keep > 0) (*levels)[static_cast<std::size_t>(keep) - 1].span = widest_;
   out.listed = listed_;
   return out;
 }
 
-/// What joins groups without links between them: what all devices of a node have of it together, and what one of them
-/// has at most.
+/// Returns the rates of the network that joins groups without links: what all devices of a node have of it together,
+/// and what one of them has at most.
 ScatteredStages::Way ScatteredStages::joining(std::int64_t node) const {
   const FabricLevel& level = cluster_->inter.back();
   const std::int64_t devices = cluster_->groups[cluster_->group_of_node(node)].devices_per_node;
@@ -275,8 +275,8 @@ BytesPerSecond joined_node_rate(const Cluster& cluster, std::size_t group) {
   return BytesPerSecond(least);
 }
 
-/// The interfaces of a node by which a device leaves it: one that consecutive devices share where the level gives one
-/// device alone as much as these together, else all of them.
+/// Returns the interfaces of a node through which a device leaves it. Consecutive devices share one where the level
+/// gives one device alone as much as these together. Otherwise it is all of them.
 ScatteredStages::Port ScatteredStages::port_of(std::int64_t device) const {
   const std::int64_t node = cluster_->node_of(device), place = device - cluster_->first_device_of_node(node);
   const std::size_t group = cluster_->group_of_node(node);
@@ -295,8 +295,8 @@ ScatteredStages::Port ScatteredStages::port_of(std::int64_t device) const {
   return {0, {each * devices, alone}};
 }
 
-/// Calls visit(part of the network, what it carries) for all that a message from `a` to `b` on another node shares with
-/// others.
+/// Calls visit(part of the network, what it carries) for every part that a message from `a` to `b` on another node
+/// shares with others.
 template <class Visit>
 void ScatteredStages::each_part(std::int64_t a, std::int64_t b, const Visit& visit) const {
   const std::int64_t u = cluster_->node_of(a), v = cluster_->node_of(b);
@@ -309,7 +309,7 @@ void ScatteredStages::each_part(std::int64_t a, std::int64_t b, const Visit& vis
   if (cluster_->links.empty()) {
     visit(Part{PartKind::joined_out, u, 0, 0}, joining(u));
     visit(Part{PartKind::joined_in, v, 0, 0}, joining(v));
-  } else if (way.links.empty() && way.bandwidth.count() > 0) {  // the interfaces of both groups, which are those of their nodes
+  } else if (way.links.empty() && way.bandwidth.count() > 0) {  // the interfaces of both groups, those of their nodes
     visit(Part{PartKind::joined_out, u, 0, 0}, Way{way.bandwidth.count(), way.bandwidth.count()});
     visit(Part{PartKind::joined_in, v, 0, 0}, Way{way.bandwidth.count(), way.bandwidth.count()});
   }
@@ -328,8 +328,8 @@ void ScatteredStages::each_part(std::int64_t a, std::int64_t b, const Visit& vis
   }
 }
 
-/// Adds what messages from each device of `a` to the one at its place in `b` load. Of unlike numbers each device of the
-/// larger list has a message of its own, of that part of the bytes that the busier end moves.
+/// Adds the loads of messages from each device of `a` to the one at its place in `b`. If the numbers differ, each
+/// device of the larger list has a message of its own, of the part of the bytes that the busier end moves.
 void ScatteredStages::add_loads(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b, Loads& loads) const {
   const std::size_t pairs = std::max(a.size(), b.size());
   const double part = static_cast<double>(std::min(a.size(), b.size())) / static_cast<double>(pairs);
@@ -350,7 +350,7 @@ std::vector<LayerSpan> held_layers(const Stage& stage) {
   return out;
 }
 
-/// Whether stage i of `a` and stage j of `b` hold layers in common: [i][j].
+/// Returns whether stage i of `a` and stage j of `b` hold layers in common: [i][j].
 std::vector<std::vector<bool>> shared_layers(const Pipeline& a, const Pipeline& b) {
   std::vector<std::vector<bool>> out(a.stages.size(), std::vector<bool>(b.stages.size(), false));
   for (std::size_t i = 0; i < a.stages.size(); ++i)
@@ -373,7 +373,7 @@ void add(ScatteredStages::Loads& to, const ScatteredStages::Loads& by) {
 
 ScatteredStages::Loads ScatteredStages::meetings(const ScatteredStages& other) const {
   const std::vector<std::vector<bool>> meets = shared_layers(*pipeline_, *other.pipeline_);
-  // A stage meets one stage at a time, so that of its own messages the largest load of any meeting counts.
+  // A stage meets one stage at a time, so only the largest load of any meeting counts for its own messages.
   Loads here, there;
   std::vector<Loads> theirs(other.devices_.size());
   for (std::size_t i = 0; i < devices_.size(); ++i) {
@@ -402,7 +402,7 @@ FabricLevel ScatteredStages::link(std::size_t from, const ScatteredStages& other
   const std::vector<std::int64_t>&a = devices_[from], &b = other.devices_[to];
   Loads own;
   add_loads(a, b, own);
-  // Interfaces carry what other stages send over them as well; lines carry the messages of one boundary at a time.
+  // Interfaces also carry what other stages send over them; lines carry the messages of one boundary at a time.
   const auto load_of = [&](const Part& part) {
     const double here = own.at(part);
     if (part.kind == PartKind::line) return here;

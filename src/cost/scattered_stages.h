@@ -1,45 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages on devices in any order, on any nodes of any groups: what their process groups and messages see of the
-// network.
+// Stages on devices in any order, on any nodes of any groups: how their process groups and messages see the network.
 //
-// Nodes may have unlike numbers of devices, interfaces and kinds. Devices are numbered anew, node after node, as if
-// every node had as many as the largest has, so that device / span names the node; the members of groups are then
-// counted as in any listed placement (placement.h). What a group reaches between nodes is given as one level of its
-// stage:
-//     of group q, on node u:       share(u) = c · W_u / D_u        c members on u, W_u bytes/s of all its interfaces, D_u devices on it
-//     on the way from u to v:      both shares; between node groups also those of what joins them: of `inter_group` as
-//                                  of interfaces (W of a node
-//                                  is what all its devices have of that level, at least what one has alone); of the
-//                                  links that Cluster::path
-//                                  names a line is shared by all process groups of the stage that pass over it, other
-//                                  links as interfaces are
-//                                  (c of D_u)
-//     q reaches                    the least of that over its ring, which runs through its nodes in the order of its
-//                                  ranks
-//     the stage's level            the least of its groups, divided by the fewest members that a node holds
-//                                  (collective.h multiplies by them)
-//     α of a hop                   the mean over the ring's ways between nodes, of the ring where it is longest
-// Replicas with unequal samples (Stage::samples_per_replica) are kinds of their own, as devices are: each computes what
-// its samples take. With unequal parts of the states (Stage::state_shares, w_r of W) a rank holds w_r·d/W of an equal
-// part of d ranks, and updates as much; of a reduce-scatter or all-gather it gives or takes all but its own part, so
-// that the one with the least waits longest: the collectives over the replicas take (1 − min w/W) / (1 − 1/d) of the
-// time with equal parts.
-// Messages from stage to stage go from each rank to the rank at its place (of unlike numbers: to the one at its share
-// of the list), all at once. Each part of the network between nodes that messages pass divides what it carries by the
-// messages that pass it at once, and the slowest message
-// decides: min over its parts of carries / messages. The least rate that max-min sharing gives any of them is the same
-// (docs/network.md). Parts are
+// Nodes may have different numbers of devices, interfaces and kinds. Devices are renumbered, node after node, as if
+// every node had as many as the largest has, so that device / span names the node. The members of groups are then
+// counted as in any listed placement (placement.h). The rate that a group reaches between nodes is given as one level
+// of its stage:
+//     group q on node u        share(u) = c · W_u / D_u, with c members on u, W_u bytes/s of all its interfaces and
+//                              D_u devices on it.
+//     on the path from u to v  Both shares count. Between node groups, those of the joining network count as well. An
+//                              `inter_group` is shared as interfaces are (W of a node is what all its devices have of
+//                              that level, at least what one has alone). Among the links that Cluster::path names, a
+//                              line is shared by all process groups of the stage that pass over it. Other links are
+//                              shared as interfaces are (c of D_u).
+//     q reaches                the least of these over its ring, which runs through its nodes in the order of its
+//                              ranks
+//     the stage's level        the least of its groups, divided by the fewest members that a node holds (collective.h
+//                              multiplies by them)
+//     α of a hop               the mean over the ring's paths between nodes, for the ring where it is longest.
+//
+// Replicas with unequal samples (Stage::samples_per_replica) are kinds of their own, as devices are: each computes
+// its own samples. With unequal parts of the states (Stage::state_shares, w_r of W) a rank holds w_r·d/W of an equal
+// part of d ranks, and updates as much. In a reduce-scatter or all-gather it gives or takes all but its own part, so
+// the rank with the least waits longest. The collectives over the replicas therefore take (1 − min w/W) / (1 − 1/d)
+// of the time with equal parts.
+//
+// Messages from stage to stage go from each rank to the rank at its place, all at once. If the numbers of ranks
+// differ, they go to the rank at the same share of the list. Each part of the network between nodes divides its rate
+// by the number of messages that pass it at once. The slowest message decides: min over its parts of rate / messages.
+// This is also the least rate that max-min sharing gives any of them (docs/network.md). The parts are
 //     interfaces of a node, out and in    s neighbouring devices share one where a device alone has s times its share
-//                                         of all; of a group of one node
-//                                         all of them are one part
+//                                         of all. In a group of one node all of them are one part.
 //     inter_group, out and in             of a node, W as above; one device has no more than it has alone
-//     links                               a line; of a node, out and in; of a pair of nodes
+//     links                               a line; of a node, out and in; of a pair of nodes.
+//
 // Parts other than lines carry at once the messages of all stages of a pipeline to their next stages. Where the
 // gradients of two pipelines meet, every stage meets one stage of the other pipeline at a time, and all stages of a
-// pipeline may meet at once: a part of a node carries the sum over the stages of that node's pipeline, of each the
-// largest load of any of its meetings; a pair of nodes the smaller of both such sums. Summed over the parts of one side
-// the bytes of all gradients pass at most at what these parts carry, so that no meeting of two pipelines takes less
-// than all bytes at joined_node_rate.
+// pipeline may meet at once. A part of a node then carries the sum, over the stages of that node's pipeline, of the
+// largest load of any of their meetings. A pair of nodes carries the smaller of both such sums. Summed over the parts
+// of one side, the bytes of all gradients pass at most at the rate of these parts. So no meeting of two pipelines
+// takes less than all bytes at joined_node_rate.
 #pragma once
 
 #include <compare>
@@ -57,17 +56,18 @@
 
 namespace espalier::cost {
 
-/// Seconds: over ways that take as long messages follow each other before the first has arrived (cluster_costs.h).
+/// Holds the latency in seconds from which on messages follow each other before the first has arrived
+/// (cluster_costs.h).
 inline constexpr double kWanLatencyThreshold = 1e-3;
 
-/// The ways between all pairs of node groups, found once; [from · groups + to].
+/// Holds the paths between all pairs of node groups, found once; [from · groups + to].
 using GroupPaths = std::vector<GroupPath>;
 std::shared_ptr<const GroupPaths> group_paths(const Cluster& cluster);
 
-/// One pipeline of such stages. The cluster lives longer than this value.
+/// Describes one pipeline of such stages. The cluster must outlive it.
 class ScatteredStages {
  public:
-  /// `paths` of the cluster; null: they are found.
+  /// Takes the `paths` of the cluster; null: they are computed.
   ScatteredStages(const Cluster& cluster, const Pipeline& pipeline, std::shared_ptr<const GroupPaths> paths = nullptr);
 
   enum class PartKind : std::uint8_t { out, in, joined_out, joined_in, line, link_out, link_in, node_pair };
@@ -78,24 +78,25 @@ class ScatteredStages {
   };
   using Loads = std::map<Part, double>;  ///< messages at once
 
-  /// Devices of stage `i` that cost alike: a kind of device at a speed, with as many samples and as large a part of the
-  /// states.
+  /// Describes devices of stage `i` that cost alike: a kind of device at a speed, with as many samples and as large a
+  /// part of the states.
   struct Kind {
     std::size_t group = 0;
     double speed = 1.0;
-    std::int64_t samples = 0;  ///< of a micro-batch that a replica takes; 0: what all take (Stage::samples_per_replica
-                               ///< is empty)
-    double states = 1.0;       ///< of what ZeRO shards, relative to an equal part
+    /// Holds the samples of a micro-batch that a replica takes; 0: all take the same (Stage::samples_per_replica is
+    /// empty).
+    std::int64_t samples = 0;
+    double states = 1.0;  ///< sharded states, relative to an equal part
     bool operator==(const Kind&) const = default;
   };
   [[nodiscard]] const std::vector<Kind>& kinds(std::size_t stage) const { return kinds_[stage]; }
-  /// The fabric that stage `i` sees; `usual`: of the devices' own group.
+  /// Returns the fabric that stage `i` sees; `usual` is that of the devices' own group.
   [[nodiscard]] Fabric fabric(std::size_t stage, const Fabric& usual, const EngineModel& engine) const;
-  /// Between two stages.
+  /// Returns the link between two stages.
   [[nodiscard]] FabricLevel link(std::size_t from, std::size_t to) const;
-  /// Messages at once through each part of the network while the gradients of two pipelines meet.
+  /// Returns the messages at once through each part of the network while the gradients of two pipelines meet.
   [[nodiscard]] Loads meetings(const ScatteredStages& other) const;
-  /// Between a stage of this pipeline and one of another, with `at_once` = meetings(other).
+  /// Returns the link between a stage of this pipeline and one of another, with `at_once` = meetings(other).
   [[nodiscard]] FabricLevel link(std::size_t from, const ScatteredStages& other, std::size_t to, const Loads& at_once) const;
 
  private:
@@ -105,7 +106,7 @@ class ScatteredStages {
   [[nodiscard]] double share(std::int64_t node, std::int64_t members) const;
   [[nodiscard]] double joining_share(std::int64_t node, std::int64_t members) const;
 
-  /// Bytes/s of a part of the network: of all messages that pass it, and of one.
+  /// Holds the bytes/s of a part of the network: for all messages that pass it, and for one.
   struct Way {
     double all = 0, one = 0;
   };
@@ -126,23 +127,23 @@ class ScatteredStages {
   const Cluster* cluster_;
   const Pipeline* pipeline_;
   std::shared_ptr<const GroupPaths> paths_;
-  std::int64_t widest_ = 1;                         ///< devices of the largest node, as the new numbers count
+  std::int64_t widest_ = 1;                         ///< devices of the largest node, which the new numbers use
   std::vector<std::vector<std::int64_t>> devices_;  ///< by stage, in rank order
   std::vector<std::vector<Kind>> kinds_;            ///< by stage
-  Loads usual_;                                     ///< of messages from all stages to their next ones
+  Loads usual_;                                     ///< loads of messages from all stages to their next ones
   std::shared_ptr<const StageDevices> listed_;      ///< renumbered
 };
 
-/// Bytes/s that leave a node of `group` at most for nodes of other groups, of clusters of several groups without links:
-/// of the node's interfaces and of what joins the groups.
+/// Returns the most bytes/s that can leave a node of `group` for nodes of other groups, in clusters of several groups
+/// without links. The node's interfaces and the network that joins the groups limit it.
 BytesPerSecond joined_node_rate(const Cluster& cluster, std::size_t group);
 
-/// Whether some stage of a pipeline does not lie on consecutive devices of one node group in the order tp-cp-dp-pp, or
-/// has unequal replicas.
+/// Returns whether some stage of a pipeline has unequal replicas, or does not lie on consecutive devices of one node
+/// group in the order tp-cp-dp-pp.
 bool is_scattered(const Cluster& cluster, const Pipeline& pipeline);
-/// The stages of each pipeline in order, where some pipeline of the plan is scattered; else none.
+/// Returns the stages of each pipeline in order if some pipeline of the plan is scattered; else none.
 std::deque<ScatteredStages> scattered_pipelines(const Cluster& cluster, const Plan& plan);
-/// The first such stage of a plan, by place, for those who know consecutive devices of one group alone.
+/// Rejects the first such stage of a plan, by place, for code that supports only consecutive devices of one group.
 Status scattered_stage(const Plan& plan, const Cluster& cluster);
 
 }  // namespace espalier::cost

@@ -13,7 +13,7 @@ Cluster cluster_of(const std::string& text) {
   return cluster ? *cluster : Cluster{};
 }
 
-/// One node of four devices, four nodes of one: 1 GB/s a node, all at full efficiency.
+/// Returns nodes of four devices and of one device: 1 GB/s per node, all at full efficiency.
 Cluster four_and_ones() {
   const std::string network = "{kind: ethernet, bandwidth: 8Gb/s, nics_per_node: 1, latency: 10us, efficiency: 1, congestion: 0}";
   return cluster_of("groups: [{nodes: 2, devices_per_node: 4, device: v100-sxm-16gb, inter_node: " + network +
@@ -21,7 +21,7 @@ Cluster four_and_ones() {
                     "}]\ninter_group: " + network + "\n");
 }
 
-/// `dp` replicas on the devices listed, stage after stage.
+/// Returns `dp` replicas on the devices listed, stage after stage.
 Pipeline on(const std::vector<std::vector<std::int64_t>>& stages) {
   Pipeline pipeline;
   pipeline.schedule.stages = static_cast<std::int32_t>(stages.size());
@@ -45,8 +45,8 @@ TEST(ScatteredStages, KnowsWhatLiesInOneGroup) {
   EXPECT_TRUE(is_scattered(c, pipeline));
 }
 
-// Four replicas: two on one quad (2 of its 4 devices: 0.5 GB/s), two on single nodes (1 GB/s each). The quad's share
-// decides; a domain holds at least one member.
+// Four replicas: two are on one quad (2 of its 4 devices: 0.5 GB/s), two on single nodes (1 GB/s each). The quad's
+// share decides; a domain holds at least one member.
 TEST(ScatteredStages, ARingGoesAtItsNarrowestNode) {
   const Cluster c = four_and_ones();
   const Pipeline pipeline = on({{0, 1, 8, 9}});
@@ -58,8 +58,8 @@ TEST(ScatteredStages, ARingGoesAtItsNarrowestNode) {
   EXPECT_NEAR(fabric.levels.back().bandwidth.count() * fabric.levels.back().efficiency, 0.5e9, 1e3);
 }
 
-// From the four devices of a quad to four single nodes: its interface carries four messages, 0.25 GB/s each. Between
-// single nodes: 1 GB/s. Between devices of one node: the fabric inside.
+// From the four devices of a quad to four single nodes, its interface carries four messages at 0.25 GB/s each.
+// Between single nodes it is 1 GB/s; between devices of one node it is the fabric inside.
 TEST(ScatteredStages, MessagesShareTheInterfacesOfTheirNode) {
   const Cluster c = four_and_ones();
   const Pipeline quad = on({{0, 1, 2, 3}, {8, 9, 10, 11}});
@@ -70,9 +70,9 @@ TEST(ScatteredStages, MessagesShareTheInterfacesOfTheirNode) {
   EXPECT_GT(ScatteredStages(c, inside).link(0, 1).bandwidth.count(), 10e9);
 }
 
-// Four stages on the devices of a quad, four on single nodes: the gradients of all stages leave the quad at once, each
-// at 0.25 GB/s. Two stages of two single nodes each hold the layers of two of these: still 0.25 GB/s out of the quad,
-// and a pipeline on other nodes meets nobody there.
+// Four stages are on the devices of a quad, four on single nodes: the gradients of all stages leave the quad at once,
+// each at 0.25 GB/s. Two stages of two single nodes each hold the layers of two of these: still 0.25 GB/s out of the
+// quad. A pipeline on other nodes meets nothing there.
 TEST(ScatteredStages, GradientsOfAllStagesMeetAtOnce) {
   const Cluster c = four_and_ones();
   const auto holding = [&](std::vector<std::vector<std::int64_t>> stages, std::int32_t layers) {
@@ -90,16 +90,16 @@ TEST(ScatteredStages, GradientsOfAllStagesMeetAtOnce) {
   EXPECT_NEAR(a.link(1, b, 1, a.meetings(b)).bandwidth.count(), 0.25e9, 1e3);
   EXPECT_NEAR(b.link(1, a, 1, b.meetings(a)).bandwidth.count(), 0.25e9, 1e3);
   EXPECT_NEAR(a.link(1, b, 1, {}).bandwidth.count(), 1e9, 1e3) << "of no other stages";
-  // Two stages on the quad meet four on single nodes, one of them each at a time: two messages out of the quad.
+  // Two stages on the quad meet four on single nodes, one at a time each: two messages leave the quad.
   const Pipeline two = holding({{0}, {1}}, 2);
   const ScatteredStages e(c, two);
   EXPECT_NEAR(e.link(0, b, 1, e.meetings(b)).bandwidth.count(), 0.5e9, 1e3);
   EXPECT_NEAR(b.link(1, e, 0, b.meetings(e)).bandwidth.count(), 0.5e9, 1e3);
-  // Each of the four sends half of its part to either of two nodes: four halves of messages, twice, out of the quad.
+  // Each of the four sends half of its part to either of two nodes: four halves of messages, twice, leave the quad.
   EXPECT_NEAR(a.link(0, d, 0, a.meetings(d)).bandwidth.count(), 0.25e9, 1e3);
 }
 
-// A line of 1 Gb/s between two sites carries both messages; a rate of node pairs each of them.
+// A line of 1 Gb/s between two sites carries both messages; a rate of node pairs carries each of them.
 TEST(ScatteredStages, LinesAreSharedAndPairsAreNot) {
   for (const auto& [sharing, expected] : {std::pair("line", 0.0625e9), std::pair("node_pair", 0.125e9)}) {
     const Cluster c = cluster_of(

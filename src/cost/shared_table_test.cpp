@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the copies of a shared token table cost, by hand on round numbers (test_problem.h).
+// The cost of copies of a shared token table, by hand on round numbers (test_problem.h).
 #include "plan/shared_table.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace test;
 
-/// Embedding, encoder, encoder, decoder, decoder, head; 128 · 32 elements of table.
+/// Returns embedding, encoder, encoder, decoder, decoder, head; the table has 128 · 32 elements.
 Model t5(bool tied) {
   auto model = load_model(std::string(R"({"model_type": "t5", "d_model": 32, "d_kv": 16, "num_heads": 4, "d_ff": 96, )") +
                               R"("num_layers": 2, "num_decoder_layers": 2, "vocab_size": 128, "tie_word_embeddings": )" +
@@ -30,7 +30,7 @@ struct Timed {
   ProgramStructure structure;
 };
 
-/// On 1F1B stages of the layers given by their first ones, a device each times tp · dp.
+/// Prices 1F1B stages whose first layers are given, each on tp · dp devices.
 Timed timed(const Model& model, const std::vector<std::int32_t>& first, const Strategy& s = {}) {
   Training training;
   training.sequence.encoder = 100;
@@ -52,19 +52,19 @@ Timed timed(const Model& model, const std::vector<std::int32_t>& first, const St
   return x;
 }
 
-/// Elements of the layers [first, end) by themselves.
+/// Returns the elements of the layers [first, end) by themselves.
 std::int64_t own(const Model& model, const Timed& x, std::size_t first, std::size_t end) {
   std::int64_t sum = 0;
   for (std::size_t l = first; l < end; ++l) sum += x.costs[static_cast<std::size_t>(model.layers[l])].dense_parameters;
   return sum;
 }
 
-// Three stages of two layers: the embedding's, the first decoder block's and the head's hold the table. Its gradient, 4
-// bytes an element, is all-reduced round three ranks at 1 GB/s: 2 · 2/3 of the bytes.
+// Three stages of two layers: the embedding's, the first decoder block's and the head's hold the table. Its gradient,
+// 4 bytes per element, is all-reduced round three ranks at 1 GB/s: 2 · 2/3 of the bytes.
 TEST(SharedTableCost, ThreeStagesHoldTheTableOfT5) {
   const Model model = t5(true);
   const Timed x = timed(model, {0, 2, 4});
-  // no layer but the embedding counts it
+  // Only the embedding layer counts the table.
   EXPECT_EQ(own(model, x, 3, 4) + own(model, x, 5, 6), x.costs[3].dense_parameters + 32);
   EXPECT_EQ(x.timing.stages[0].dense_parameters, own(model, x, 0, 2));
   EXPECT_EQ(x.timing.stages[1].dense_parameters, own(model, x, 2, 4) + kTable);
@@ -86,7 +86,7 @@ TEST(SharedTableCost, UntiedHeadsLeaveTwoCopies) {
   EXPECT_EQ(x.timing.tied_reduce_ns, 4 * kTable);
 }
 
-// One copy a stage: decoder and head together; and none where all are together.
+// A stage has one copy: decoder and head together. There is none where all are together.
 TEST(SharedTableCost, OneCopyAStage) {
   const Model model = t5(true);
   const Timed two = timed(model, {0, 3});
@@ -98,8 +98,8 @@ TEST(SharedTableCost, OneCopyAStage) {
 }
 
 // Under ZeRO-3 the copy is gathered for the layer that uses it, forward and backward, and its gradient scattered with
-// every micro-batch:
-// of 2 ranks, (2 · 2 + 4 bytes) · elements / 2 more than without the table, on links of 1 GB/s.
+// every micro-batch. With 2 ranks that is (2 · 2 + 4 bytes) · elements / 2 more than without the table, on links of
+// 1 GB/s.
 TEST(SharedTableCost, ShardedCopiesAreGatheredWithEveryMicroBatch) {
   const Model model = t5(true);
   Strategy s;
@@ -118,7 +118,7 @@ TEST(SharedTableCost, ShardedCopiesAreGatheredWithEveryMicroBatch) {
   EXPECT_EQ(x.timing.stages[2].dense_parameters, own(model, x, 4, 6) + kTable);
 }
 
-// Frozen, the copies take the two bytes of an element in the type of compute, on every stage that uses them; nothing is
+// Frozen copies take the two bytes of an element in the compute type, on every stage that uses them; nothing is
 // exchanged.
 TEST(SharedTableCost, FrozenCopiesAreMemoryAlone) {
   Model model = t5(true);
@@ -137,7 +137,7 @@ TEST(SharedTableCost, FrozenCopiesAreMemoryAlone) {
   }
 }
 
-// Written as a layer-wise plan whose layers are all alike, the same nanoseconds and bytes.
+// A layer-wise plan whose layers are all alike has the same nanoseconds and bytes.
 TEST(SharedTableCost, LayerWisePlansAgree) {
   const Model model = t5(true);
   for (const std::int32_t zero : {0, 1, 3}) {

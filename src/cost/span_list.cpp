@@ -9,10 +9,10 @@
 namespace espalier::cost {
 namespace {
 
-/// What ZeRO moves of a layer, in words.
+/// Names what ZeRO moves of a layer.
 const char* what(const Step& step) { return step.traffic.kind == CollectiveKind::all_gather ? "parameters" : "gradients"; }
 
-/// The operators beside which a step's traffic runs.
+/// Returns the operators that a step's traffic overlaps.
 std::string beside_of(const PhaseSteps& phase, const Step& step) {
   if (!step.beside()) return "";
   const std::string& first = phase.steps[static_cast<std::size_t>(step.first)].name;
@@ -22,7 +22,7 @@ std::string beside_of(const PhaseSteps& phase, const Step& step) {
 
 }  // namespace
 
-/// Spans of one operator that follow each other without a gap are one.
+/// Adds a span; spans of one operator that follow each other without a gap are merged.
 void SpanList::put(ChunkSpan span) {
   ESPALIER_CHECK(span.start_ns >= 0 && span.end_ns >= span.start_ns);
   if (span.start_ns == span.end_ns) return;

@@ -27,7 +27,7 @@ std::int64_t elements_on_rank(const Model& model, const LayerKind& kind, const E
   if (op.split == TpSplit::vocab && model.vocabulary > 0 && op.parameters % model.vocabulary == 0)
     return op.parameters / model.vocabulary * (padded_vocabulary(model, engine, s.weight_tp()) / tp);
   if (op.split == TpSplit::none) return op.parameters;
-  // with its bias: a multiple of the outputs
+  // The bias is included: parameters are a multiple of the outputs.
   if (const ReplicatedKeys keys = replicated_keys(kind, op, tp); keys.any())
     return op.parameters / op.out * ((op.out - keys.outputs) / tp + keys.on_rank());
   return op.parameters_unsplit + ceil_div(op.parameters - op.parameters_unsplit, tp);
@@ -35,7 +35,7 @@ std::int64_t elements_on_rank(const Model& model, const LayerKind& kind, const E
 
 struct AdapterElements {
   std::int64_t divided = 0;  ///< a rank's part of what is divided over tp
-  std::int64_t whole = 0;    ///< what every rank of the tensor group holds
+  std::int64_t whole = 0;    ///< elements on every rank of the tensor group
 };
 AdapterElements adapter_on_rank(const EngineModel& engine, const Strategy& s, const Operator& op) {
   const std::int64_t a = std::int64_t{op.adapter_rank} * op.adapters * op.in, b = op.adapter_rank * op.adapter_out;
@@ -69,7 +69,7 @@ TensorSync tensor_sync(const LayerKind& kind, const EngineModel& engine, const S
   TensorSync sync;
   if (s.weight_tp() == 1) return sync;
   for (const Operator& op : kind.operators) {
-    if (op.frozen) {  // of its adapter what is whole everywhere, where ranks have tokens of their own
+    if (op.frozen) {  // the part of its adapter that every rank holds whole, where ranks have tokens of their own
       if (op.adapters > 0 && s.sp == SequenceParallel::megatron) sync.whole += adapter_on_rank(engine, s, op).whole;
       continue;
     }
@@ -123,7 +123,7 @@ StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states,
   const bool frees = states.frees_reduced && s.zero == ZeroStage::optimizer && parts != 1;
   m.gradients = states.gradient * sharded(s.shards_gradients() || frees);
   if (frees && parts != kAnyParts) m.gradients += states.gradient * ceil_div(e.dense + e.expert, parts);
-  const bool copied = states.autograd >= 4;  // by the optimizer, of its shard, where it runs
+  const bool copied = states.autograd >= 4;  // by the optimizer, for its shard, where it runs
   const std::int64_t copies = states.autograd * sharded(copied && s.shards_optimizer());
   m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(s.shards_optimizer());
   if (offloads_optimizer(s.offload)) {

@@ -12,7 +12,7 @@
 namespace espalier::cost {
 namespace {
 
-/// What is exposed of a step's traffic, and what is hidden.
+/// Holds the exposed and the hidden part of a step's traffic.
 struct Exposure {
   double exposed = 0, hidden = 0;
 };
@@ -20,7 +20,7 @@ Exposure exposure_of(const StepCost& c) {
   const double extra = pair_time(c.communication_s, c.beside_s, c.slowdown) - c.beside_s;
   return {extra, std::max(0.0, c.communication_s - extra)};
 }
-/// The same in whole nanoseconds, of traffic beside compute.
+/// Returns the exposed part in whole nanoseconds, for traffic that overlaps compute.
 std::int64_t exposed_ns(const StepCost& c) {
   return pair_ns(round_ns(c.communication_s), round_ns(c.beside_s), c.slowdown) - round_ns(c.beside_s);
 }
@@ -67,7 +67,8 @@ std::vector<std::size_t> in_order_of_terms(const PhaseSteps& phase) {
   return order;
 }
 
-/// Lays steps out in time. The clock adds seconds and whole nanoseconds apart, so that it ends where phase_time does.
+/// Lays steps out in time. The clock adds seconds and whole nanoseconds separately, so that it ends where phase_time
+/// does.
 class StepTimeline {
  public:
   explicit StepTimeline(const PhaseSteps& phase) : phase_(phase) {
@@ -122,11 +123,11 @@ class StepTimeline {
     span.traffic_end_ns = now();
   }
 
-  /// Traffic of step i beside the compute of steps up to `last`.
+  /// Lays out the traffic of step i, which overlaps the compute of steps up to `last`.
   void group(std::int32_t i, std::int32_t last) {
     const StepCost& c = phase_.costs[static_cast<std::size_t>(i)];
     const std::int64_t start = now();
-    std::vector<std::int64_t> offsets = {0};  // of the group's compute, nothing beside it
+    std::vector<std::int64_t> offsets = {0};  // ends of the group's compute, without overlap
     double compute = 0;
     for (std::int32_t j = i; j <= last; ++j) {
       compute += phase_.costs[static_cast<std::size_t>(j)].compute_s;
@@ -151,7 +152,7 @@ class StepTimeline {
     }
   }
 
-  /// Two that start together, by overlap.h.
+  /// Holds the times of two that start together, by overlap.h.
   struct Together {
     std::int64_t compute_end = 0, traffic_start = 0, traffic_end = 0, both_end = 0;
   };
@@ -165,7 +166,7 @@ class StepTimeline {
     return {static_cast<std::int64_t>(slow_compute), 0, both, both};
   }
 
-  /// Sums in another order may end a nanosecond early: what ends last ends with the phase.
+  /// Moves the spans that end last to the end of the phase, because sums in another order may end a nanosecond early.
   void finish() {
     std::int64_t last = 0;
     for (const StepSpan& span : spans_) last = std::max({last, span.compute_end_ns, span.traffic_end_ns});

@@ -39,7 +39,8 @@ StepCost moves(double us, double beside_us = 0, std::int32_t term = 0) {
   return c;
 }
 
-// 10 µs of compute, 4 alone, 7 beside another 5: 2 of them show. 10 + 5 compute, 4 + 2 exposed, 5 hidden.
+// 10 µs of compute, 4 of traffic alone, 7 of traffic over another 5 of compute: 2 of them show. In all 10 + 5
+// compute, 4 + 2 exposed, 5 hidden.
 PhaseSteps example() {
   PhaseSteps p;
   p.add(compute(), takes(10, 1));
@@ -62,8 +63,7 @@ TEST(StepCost, StepsFollowEachOtherAndRunBesideEachOther) {
   EXPECT_EQ(spans[3].compute_end_ns, 19000);
 }
 
-// What the GPU waits for launches is what is left of them: 30 − 15 − 6. Fitted waits of the network are exposed: 30 −
-// 15 − 8.
+// The GPU waits for what is left of the launches: 30 − 15 − 6. Fitted waits of the network are exposed: 30 − 15 − 8.
 TEST(StepCost, WaitsAreWhatIsLeft) {
   PhaseSteps p = example();
   p.host_s = 30 * kUs;
@@ -72,15 +72,15 @@ TEST(StepCost, WaitsAreWhatIsLeft) {
   EXPECT_EQ(phase_time(p), (PhaseTime{15000, 8000, 7000, 5000}));
 }
 
-// Where the halves of a split backward do not state what they hide.
+// The halves of a split backward do not count what they hide.
 TEST(StepCost, HiddenTimeIsStatedWhereItIsCounted) {
   PhaseSteps p = example();
   p.counts_hidden = false;
   EXPECT_EQ(phase_time(p), (PhaseTime{15000, 6000, 0, 0}));
 }
 
-// κ = 2 for both: 3 µs of traffic take 6 beside 5 µs of compute, of which 3 are done then; 2 more: 8 in all, 3 exposed,
-// 0 hidden.
+// κ = 2 for both: 3 µs of traffic take 6 over 5 µs of compute, of which 3 are done by then. With 2 more it is 8 in
+// all, 3 exposed, 0 hidden.
 TEST(StepCost, BothSlowEachOtherDown) {
   PhaseSteps p;
   p.add(traffic(Placement::beside, 1, 1), moves(3, 5, 1));
@@ -92,7 +92,7 @@ TEST(StepCost, BothSlowEachOtherDown) {
   EXPECT_EQ(spans[1].compute_end_ns, 8000);
 }
 
-// 1/κ_c + 1/κ_w < 1: one after the other, compute first.
+// 1/κ_c + 1/κ_w < 1: they run one after the other, compute first.
 TEST(StepCost, StrongerFactorsRunInTurn) {
   PhaseSteps p;
   p.add(traffic(Placement::beside, 1, 1), moves(3, 5, 1));
@@ -105,7 +105,8 @@ TEST(StepCost, StrongerFactorsRunInTurn) {
   EXPECT_EQ(spans[0].traffic_end_ns, 8000);
 }
 
-// Three steps of 0.4 ns: 1.2 ns together are 1; each for itself is 0. On top of a phase they do not shorten its waits.
+// Three steps of 0.4 ns: together 1.2 ns round to 1, each by itself to 0. Steps on top of a phase do not shorten its
+// waits.
 TEST(StepCost, RoundedTogetherOrEachForItself) {
   for (const auto& [counted, expected] : {std::pair{Counted::summed, 1}, {Counted::each, 0}}) {
     PhaseSteps p;
@@ -150,7 +151,7 @@ TEST(StepCost, NegativeBytesAndTimesAreBugs) {
   bad.traffic.bytes = -1;
   EXPECT_THROW(p.add(bad, moves(1)), base::InternalError);
   EXPECT_THROW(p.add(compute(), takes(-1)), base::InternalError);
-  EXPECT_THROW(p.add(compute(), moves(1)), base::InternalError);  // time of traffic without traffic
+  EXPECT_THROW(p.add(compute(), moves(1)), base::InternalError);  // a time of traffic, but no traffic
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace espalier::cost {
 
-/// Where a step stands within its operator.
+/// Names the place of a step within its operator.
 enum class StepSlot : std::uint8_t { before, beside_input, input, beside_weight, weight, after };
 
 namespace {
@@ -30,7 +30,7 @@ StepSlot slot_of_traffic(const Lie& lie) {
   return lie.part == StepPart::weight_gradient ? StepSlot::beside_weight : StepSlot::beside_input;
 }
 
-/// Linears whose output is split: what is gathered for one of a region is gathered for all.
+/// Returns whether the output of a linear is split. A gather for one such linear of a region serves all of them.
 bool is_column(const Operator& op) {
   return op.kind == OperatorKind::linear && (op.split == TpSplit::column || op.split == TpSplit::vocab);
 }
@@ -41,9 +41,9 @@ bool sends_what_was_computed(CollectiveKind kind) {
 
 }  // namespace
 
-/// A step and where it stands.
+/// Holds a step and its place.
 struct StepRecord::Placed {
-  std::int32_t place = 0;  ///< operators in the order of their places
+  std::int32_t place = 0;  ///< operators run in the order of their places
   StepSlot slot = StepSlot::before;
   Step step;
   StepCost cost;
@@ -100,7 +100,7 @@ StepRecord::Placed StepRecord::placed(const Moved& m) {
   return p;
 }
 
-/// Traffic beside compute finds the compute that stands right after it.
+/// Links overlapped traffic to the compute right after it.
 void StepRecord::find_compute(std::vector<Placed>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].step.placement != Placement::beside || !all[i].step.moves()) continue;

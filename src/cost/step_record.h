@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorder behind Sums (layer_sums.h) that keeps what operators emit, and puts it into the order in which a rank
-// runs it. Internal to cost/.
+// The recorder behind Sums (layer_sums.h) that keeps what operators emit, in the order in which a rank runs it.
+// Internal to cost/.
 //
-// Forward: operators in their order; backward: from the last to the first. Of an operator: traffic before it, its
-// compute (input gradients before weight gradients), traffic after it; what runs beside compute stands right before
-// that compute. The column linears of a tensor-parallel region take one gathered input, and share what is moved beside
-// them: they run as one, in the place of the last of them.
+// Forward runs the operators in their order, backward from the last to the first. An operator has traffic before it,
+// its compute (input gradients before weight gradients), and traffic after it. Overlapped traffic comes right before
+// the compute that it overlaps. The column linears of a tensor-parallel region take one gathered input, and share the
+// traffic that overlaps them. They run as one, in place of the last of them.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class StepRecord {
   void traffic(SumPhase phase, const Lie& lie);
   void region(std::int32_t first_op, std::int32_t last_op);
 
-  /// The steps of one phase of a layer of `kind`, without its waits.
+  /// Returns the steps of one phase of a layer of `kind`, without its waits.
   [[nodiscard]] PhaseSteps steps_of(SumPhase phase, const LayerKind& kind) const;
 
  private:
@@ -40,7 +40,7 @@ class StepRecord {
     Lie lie;
   };
   struct Placed;
-  /// Column linears of a region stand where the last one of them stands.
+  /// Returns the place of an operator; column linears of a region are where the last one of them is.
   [[nodiscard]] std::int32_t place_of(std::int32_t op, const LayerKind& kind) const;
   [[nodiscard]] Placed placed(const Computed& c, const LayerKind& kind) const;
   [[nodiscard]] static Placed placed(const Moved& m);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of a tensor-parallel region, from its column linears to the row linear that closes it (equations:
-// layer_cost.h, TP). Internal to cost/.
+// Collectives of a tensor-parallel region, from its column linears to the row linear that closes it. Equations:
+// layer_cost.h, TP. Internal to cost/.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@
 
 namespace espalier::cost {
 
-/// A tensor-parallel region: from the first column linear to the row linear that closes it.
+/// Describes a tensor-parallel region: from the first column linear to the row linear that closes it.
 struct Region {
   double column_forward = 0, column_input = 0, column_weight = 0;
   std::int32_t first_column = -1, last_column = -1;  // operators
 };
 
-/// Bytes of a gather that the products of a region need: the operands that they multiply, of 8 bits where the engine
-/// casts before it gathers.
+/// Returns the bytes that a gather moves for the products of a region: the operands that they multiply, in 8 bits
+/// where the engine casts before it gathers.
 inline double gathered_bytes(const LayerPricing& x, double bytes) {
   const double operand = x.c.workload.operand_bytes;
   return of_transformer_engine(*x.c.engine) && operand < x.a ? bytes * operand / x.a : bytes;
 }
 
-/// Collectives that nothing runs beside: of the output; of the input gradient; under sequence parallelism the input
-/// gathered again.
+/// Adds collectives that overlap nothing: those of the output and of the input gradient, and under sequence
+/// parallelism the second gather of the input.
 template <class Sum>
 void block_region(Sum& sum, const LayerPricing& x, const Region& r, double bytes) {
   using enum StepPart;
@@ -48,7 +48,7 @@ void block_region(Sum& sum, const LayerPricing& x, const Region& r, double bytes
   sum.wait(x.tp.size, 2, 3);
 }
 
-/// One all-reduce of the row linear's output, one of the column linear's input gradient.
+/// Adds one all-reduce of the row linear's output, and one of the column linear's input gradient.
 template <class Sum>
 [[gnu::always_inline]] inline void reduce_region(Sum& sum, const LayerPricing& x, const Region& r, double bytes) {
   const PricedTraffic reduce = traffic<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);

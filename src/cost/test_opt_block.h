@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: two blocks of the width of OPT 6.7B, on nodes of four V100, whose operators are partitioned.
+// For tests: two blocks of the width of OPT 6.7B with partitioned operators, on nodes of four V100.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device and a network with round numbers, and layers of a few operators: times can be worked out on paper.
+// For tests: a device and a network with round numbers, and layers of a few operators, whose times can be worked out
+// on paper.
 //
-//   1 TFLOP/s at any size, 1 TB/s of memory, no launch, no floor, κ = 1; 1 GB/s between devices, no latency
-// so that 1000 FLOP and 1000 bytes of memory take 1 ns, and a byte on a link takes 1 ns.
+//   1 TFLOP/s at any size, 1 TB/s of memory, no launch, no floor, κ = 1; 1 GB/s between devices, no latency.
+//
+// So 1000 FLOP take 1 ns, as do 1000 bytes of memory, and a byte on a link takes 1 ns.
 #pragma once
 
 #include <functional>
@@ -19,7 +21,8 @@
 
 namespace espalier::cost::test {
 
-/// An engine, with its options, without what was fitted of it: hand-counted times do not move with a calibration.
+/// Returns an engine with its options but without fitted coefficients, so that hand-counted times do not move with a
+/// calibration.
 inline const EngineModel& plain_engine(std::string_view name) {
   static std::map<std::string, EngineModel, std::less<>> plain;
   const auto known = plain.find(name);
@@ -41,7 +44,7 @@ inline Cluster round_cluster(std::int64_t devices) {
   DeviceEfficiency& e = d.efficiency;
   e.gemm_max = e.attention_max = e.attention_backward = e.memory_max = e.sustained = 1.0;
   e.gemm_batched = e.gemm_grouped = e.gemm_fp8 = 1.0;
-  e.gemm_memory = 1e12;  // the sum of squares of a GEMM is then its work alone
+  e.gemm_memory = 1e12;  // the memory term vanishes, so a GEMM takes its work alone
   e.attention_softmax = e.attention_prologue = e.attention_rows = 0.0;
   e.kernel_launch = e.kernel_floor = Seconds(0);
   e.overlap_compute_slowdown = e.overlap_communication_slowdown = 1.0;
@@ -85,10 +88,10 @@ inline LayerKind block(std::vector<Operator> operators, std::int64_t hidden) {
   return kind;
 }
 
-/// h = 64, a column linear to 256 and a row linear back.
+/// Returns a block with h = 64: a column linear to 256 and a row linear back.
 inline LayerKind mlp() { return block({linear("up", 64, 256, TpSplit::column), linear("down", 256, 64, TpSplit::row)}, 64); }
 
-/// A model of `count` such blocks alone.
+/// Returns a model of `count` such blocks alone.
 inline Model model_of(const LayerKind& kind, int count = 1) {
   Model m;
   m.name = "toy";
@@ -105,7 +108,7 @@ inline Training tokens(std::int64_t sequence, std::int64_t global_batch = 1) {
   return t;
 }
 
-/// Cost of a kind on `devices` round devices: sequence 1000, one sample.
+/// Returns the cost of a kind on a cluster of round devices: sequence 1000, one sample.
 inline cost::LayerCost cost_of(const LayerKind& kind, const Strategy& s, const Cluster& cluster, const char* engine = "generic",
                                std::int32_t micro_batch = 1) {
   const Model model = model_of(kind);

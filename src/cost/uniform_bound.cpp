@@ -11,14 +11,14 @@
 
 namespace espalier::cost {
 
-/// What is asked, and what of the program's structure it decides.
+/// Holds the request, and what it decides of the program's structure.
 struct UniformBound::Call {
   const Schedule& schedule;
   const SplitTable& split;
   const std::vector<LayerCost>& layers;
   DataStream stream;
   std::int64_t pass;  ///< framework overhead of one pass
-  Sharing sharing;    ///< its groups are placed where something is asked of them
+  Sharing sharing;    ///< its groups are placed where they are needed
   bool reduces, overlaps_reduce, gathers, overlaps_gather;
 
   Call(const CostContext& c, const Strategy& s, const Schedule& at, const SplitTable& of, const std::vector<LayerCost>& costs,
@@ -47,7 +47,7 @@ struct UniformBound::Call {
   [[nodiscard]] std::int32_t last_kind(std::int32_t i) const { return split.runs(i).back().kind; }
 };
 
-/// By the names of the formulas.
+/// Provides the times under the names of the formulas.
 struct UniformBound::Times {
   const UniformBound& b;
   const Call& call;
@@ -165,7 +165,7 @@ void UniformBound::sum(const Call& call, std::int32_t i, bool copy, Chunk& chunk
   end_step(call, sums, chunk);
 }
 
-/// As ChunkSum::add_table.
+/// Adds a copy of the token table, as ChunkSum::add_table does.
 void UniformBound::add_copy(const Call& call, std::int32_t i, Chunk& chunk) const {
   const CostContext& c = call.context();
   const std::int32_t user = table_layer(*c.workload.model, call.split.first(i), call.split.last(i));
@@ -181,7 +181,7 @@ void UniformBound::add_copy(const Call& call, std::int32_t i, Chunk& chunk) cons
   chunk.backward += z.backward.duration_ns() + table.host.backward.duration_ns() + (leads ? z.reduce_ns : 0);
 }
 
-/// What the step ends with: one bucket of the reduction and of the gather, and what the update waits for.
+/// Adds what the step ends with: one bucket of the reduction and of the gather, and what the update waits for.
 void UniformBound::end_step(const Call& call, const TensorSync& sums, Chunk& chunk) const {
   const CostContext& c = call.context();
   chunk.waited += round_ns(tensor_sync_s(call.sharing, sums));
@@ -196,7 +196,7 @@ void UniformBound::end_step(const Call& call, const TensorSync& sums, Chunk& chu
   chunk.waited += late * chunk.buckets;
 }
 
-/// The level of the fabric between neighbouring stages.
+/// Finds the level of the fabric between neighbouring stages.
 void UniformBound::place(const Call& call) {
   const Strategy& s = call.strategy();
   const Pipeline here{s.tp, s.cp, s.dp, call.schedule.stages, s.order};
@@ -208,7 +208,7 @@ void UniformBound::place(const Call& call) {
         stage_link_level(call.context().fabric.levels, s, here.stages, i, i + 1 < here.stages ? i + 1 : 0);
 }
 
-/// Shard groups, overlaps and recomputation leave messages as they are.
+/// Prices the messages, which do not depend on shard groups, overlaps and recomputation.
 void UniformBound::send(const Call& call) {
   const CostContext& c = call.context();
   asked_.pipeline = placed_;
@@ -236,7 +236,7 @@ void UniformBound::send(const Call& call) {
   }
 }
 
-/// The end of the step of each stage. Neighbours that hold equally much update in equal time.
+/// Prices the end of the step of each stage. Neighbours that hold equally much update in equal time.
 void UniformBound::update(const Call& call) {
   const CostContext& c = call.context();
   optimizers_.resize(static_cast<std::size_t>(call.schedule.stages));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is trained, as the cost equations need it: the model, the training of the job, and what follows from the two
-// alone. No device, no engine and no network has a say in it.
+// The trained workload as the cost equations need it: the model, the training of the job, and what follows from the
+// two alone. It does not depend on a device, an engine or a network.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 namespace espalier::cost {
 
 struct Workload {
-  const Model* model = nullptr;  ///< lives longer than this value
+  const Model* model = nullptr;  ///< outlives this value
   Training training;
-  bool experts = false;            ///< the model has some
-  std::int32_t element_bytes = 2;  ///< of an activation
-  std::int32_t operand_bytes = 2;  ///< of an operand of a GEMM: 1 under fp8, otherwise element_bytes
+  bool experts = false;            ///< the model has experts
+  std::int32_t element_bytes = 2;  ///< bytes of an element of an activation
+  std::int32_t operand_bytes = 2;  ///< bytes of an element of a GEMM operand: 1 under fp8, otherwise element_bytes
 
-  LengthFacts lengths;  ///< of the sequences that samples are made of
+  LengthFacts lengths;  ///< lengths of the sequences that samples are made of
 
   Workload(const Model& m, const Training& t);
-  /// Mean keys that a token of a packed sample meets in an attention of the model.
+  /// Returns the mean number of keys that a token of a packed sample meets in an attention of the model.
   [[nodiscard]] double packed_keys(const Operator& attention) const;
 
  private:
@@ -31,7 +31,7 @@ struct Workload {
     bool causal = false;
     double keys = 0;
   };
-  std::vector<PackedKeys> packed_keys_;  ///< of every window of the model
+  std::vector<PackedKeys> packed_keys_;  ///< one for every window of the model
 };
 
 }  // namespace espalier::cost

@@ -26,7 +26,8 @@ SerialCollectives in_series(const PricedTraffic& dense, const PricedTraffic& exp
   return {dense.seconds + expert.seconds, passed(dense, g.shard) + passed(expert, g.expert_shard)};
 }
 
-/// Seconds by which collectives next to `compute` make it longer; `exposed_share` of what could be hidden is not.
+/// Returns the seconds by which collectives next to `compute` make it longer; `exposed_share` of what could be hidden
+/// is not.
 double exposed_s(const SerialCollectives& collectives, double compute, const Interference& device, double exposed_share) {
   const double communication = collectives.seconds;
   const double least = pair_time(communication, compute, device.of(collectives.moved, communication)) - compute;
@@ -40,12 +41,12 @@ void hide_into(PhaseTime& phase, const SerialCollectives& own, const SerialColle
   both += own;
   const double first = before.seconds > 0 ? exposed_s(before, compute, device, exposed_share) : 0.0;
   const double all = exposed_s(both, compute, device, exposed_share);
-  // the two add up to what they take together
+  // The two add up to what they take together.
   phase.exposed_ns += std::max<std::int64_t>(0, round_ns(all) - round_ns(first));
   phase.hidden_ns += round_ns(std::max(0.0, own.seconds - std::max(0.0, all - first)));
 }
 
-/// Copies in and out of the buffers of the collectives.
+/// Adds copies in and out of the buffers of the collectives.
 void add_copies(const DeviceCost& device, const EngineKernels& kernels, const Strategy& s, const StatePolicy& states,
                 const ParameterElements& e, ZeroTime& z) {
   const auto elements = static_cast<double>(e.dense + e.expert);
@@ -59,7 +60,7 @@ void add_copies(const DeviceCost& device, const EngineKernels& kernels, const St
   z.backward_again.compute_ns += gathered + reduced;
 }
 
-/// A bound: what is rounded in one bucket here may be rounded down in two buckets there.
+/// Lowers times to a bound, because what is rounded in one bucket here may be rounded down in two buckets there.
 void lower_by_rounding(ZeroTime& z) {
   for (PhaseTime* phase : {&z.forward, &z.backward, &z.backward_again})
     phase->exposed_ns = std::max<std::int64_t>(0, phase->exposed_ns - 2);
@@ -131,7 +132,7 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   z.backward_again = z.backward;
   hide_into(z.backward, own, first, backward, device, share);
   if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, own, first, forward + backward, device, share);
-  // Recomputation never makes a step shorter, not even by what rounds away.
+  // Recomputation never makes a step shorter, not even by a rounding.
   z.backward_again.exposed_ns = std::max(z.backward_again.exposed_ns, z.backward.exposed_ns - l.forward.duration_ns());
   add_copies(c.device, c.engine->kernels, s, states, l.elements(), z);
   if (!l.passes_gradient) z.backward = z.backward_again = PhaseTime{};

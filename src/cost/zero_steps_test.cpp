@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ZeRO's traffic by hand on round devices: a byte a nanosecond on a link.
+// ZeRO's traffic, by hand on round devices: a byte on a link takes a nanosecond.
 #include "cost/zero_steps.h"
 
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@ namespace {
 
 using namespace test;
 
-constexpr double kElements = 2 * 64 * 256;  // of cost::test::mlp()
+constexpr double kElements = 2 * 64 * 256;  // the elements of cost::test::mlp()
 
-/// A generic engine on 4 round devices: 2 bytes a gathered parameter, 4 a reduced gradient.
+/// Holds a generic engine on 4 round devices: 2 bytes per gathered parameter, 4 per reduced gradient.
 struct Problem {
   explicit Problem(std::int32_t zero, bool overlap, std::int32_t shard = 4) {
     s.dp = 4;
@@ -40,8 +40,8 @@ struct Problem {
   }
 };
 
-// ZeRO 3 over 4 ranks: 32,768 weights of 2 bytes are gathered, 65,536 bytes of which ¾ come from others: 49,152 ns;
-// their gradients of 4 bytes are scattered, 131,072 bytes, 98,304 ns. Forward gathers, backward gathers and scatters.
+// ZeRO 3 over 4 ranks gathers 32,768 weights of 2 bytes, 65,536 bytes of which ¾ come from others: 49,152 ns. It
+// scatters their gradients of 4 bytes, 131,072 bytes: 98,304 ns. Forward gathers; backward gathers and scatters.
 TEST(ZeroSteps, OfALayerByHand) {
   const Problem p(3, false);
   const ZeroTraffic traffic = p.traffic();
@@ -61,7 +61,7 @@ TEST(ZeroSteps, OfALayerByHand) {
   EXPECT_EQ(backward, 65536 + 131072);
 }
 
-// In the open all of it shows: 49,152 forward, 49,152 + 98,304 backward.
+// Without overlap all of it is exposed: 49,152 forward, 49,152 + 98,304 backward.
 TEST(ZeroSteps, WithoutOverlapAllOfItIsExposed) {
   const ZeroTime z = Problem(3, false).time();
   EXPECT_EQ(z.forward.exposed_ns, 49152);
@@ -69,8 +69,8 @@ TEST(ZeroSteps, WithoutOverlapAllOfItIsExposed) {
   EXPECT_EQ(z.gather_ns, 0);
 }
 
-// Beside 65,536 ns of compute forward and 131,072 backward: the gather is hidden; of 147,456 ns backward 131,072 are.
-// At the edges of a chunk the first gather and the last reduction stand alone.
+// Forward has 65,536 ns of compute, backward 131,072: the gather is hidden, and 131,072 of the 147,456 ns backward
+// are. At the edges of a chunk the first gather and the last reduction run alone.
 TEST(ZeroSteps, BesideTheLayer) {
   const Problem p(3, true);
   const ZeroTime z = p.time();
@@ -83,10 +83,9 @@ TEST(ZeroSteps, BesideTheLayer) {
   for (const auto& timed : zero_steps(p.s, p.traffic()).backward) EXPECT_EQ(timed.step.placement, Placement::beside);
 }
 
-// A second set of as many weights under the same compute, as a copy of a token table next to the layer that uses it.
-// Forward 98,304 ns of gathers meet 65,536 of compute: the layer's 49,152 are hidden, 16,384 of the second, 32,768 are
-// not. Backward the layer's collectives fill all of the
-// compute: nothing of the second is hidden.
+// A second set of as many weights under the same compute is like a copy of a token table next to the layer that uses
+// it. Forward, 98,304 ns of gathers meet 65,536 of compute: the layer's 49,152 are hidden, and 16,384 of the second;
+// 32,768 are not. Backward, the layer's collectives fill all of the compute: nothing of the second is hidden.
 TEST(ZeroSteps, ComputeHidesNothingTwice) {
   const Problem p(3, true);
   const DataGroups groups = data_groups(p.context.fabric, p.s, 1);
@@ -101,7 +100,7 @@ TEST(ZeroSteps, ComputeHidesNothingTwice) {
   EXPECT_EQ(second.gather_ns, 49152);
 }
 
-// Collectives in the open leave the compute to what follows.
+// Exposed collectives leave the compute to what follows.
 TEST(ZeroSteps, ExposedTrafficHidesNothing) {
   const Problem p(3, false);
   const HiddenTraffic before =
@@ -117,9 +116,9 @@ TEST(ZeroSteps, StageTwoScattersOnlyAndStageOneNothing) {
   EXPECT_TRUE(zero_steps(one.s, one.traffic()).backward.empty());
 }
 
-// 1,000 expert elements on a rank, held by 4 ranks, sharded with the dense weights over all of them: their own gather
-// and scatter; nothing is left to reduce over replicas of a shard. Over 2 of 4 ranks (hybrid) that is the end of the
-// step's.
+// A rank has 1,000 expert elements, which 4 ranks hold. They are sharded with the dense weights over all of these
+// ranks, with their own gather and scatter. Nothing is left to reduce over replicas of a shard. Over 2 of 4 ranks
+// (hybrid) that is part of the end of the step.
 TEST(ZeroSteps, ExpertsShardWithTheDenseWeights) {
   const Problem whole(3, false), hybrid(3, false, 2);
   const ZeroTraffic all = whole.traffic(1000);

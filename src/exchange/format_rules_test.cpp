@@ -158,8 +158,7 @@ TEST(FormatRules, ThePageHasAHeadingForEveryId) {
   EXPECT_EQ(page, code);
 }
 
-// ---- closest plans
-// -------------------------------------------------------------------------------------------------------------
+// ---- closest plans ------------------------------------------------------------------------------------------------
 
 TEST(ClosestPlan, OfAPlanThatCanBeSaidIsThatPlan) {
   const Case c = sound(false);
@@ -216,8 +215,7 @@ TEST(ClosestPlan, TheNearestZeroStage) {
   EXPECT_THAT(closest->lost, ElementsAre(HasSubstr("MEG-ZERO: ")));
 }
 
-// ---- recipes
-// ---------------------------------------------------------------------------------------------------------------------
+// ---- recipes ------------------------------------------------------------------------------------------------------
 
 TEST(Recipes, TorchtitanSaysEveryStage) {
   const Case c = sound(true);

@@ -23,8 +23,7 @@ Result<Plan> plan_of_job(const galvatron::StrategyDocument& document, const Job&
   return plan;
 }
 
-// ---- the strategy file
-// -------------------------------------------------------------------------------------------------------
+// ---- the strategy file --------------------------------------------------------------------------------------------
 
 Result<ImportedPlan> read_strategy(const ImportRequest& request) {
   if (Status error = refused(galvatron_strategy(), request)) return *error;
@@ -67,8 +66,7 @@ Result<std::string> write_strategy(const ExportRequest& request) {
   return galvatron::to_json(*document);
 }
 
-// ---- the profile files
-// -------------------------------------------------------------------------------------------------------
+// ---- the profile files --------------------------------------------------------------------------------------------
 
 template <class T>
 Status read_into(const ImportRequest& request, const char* role, Result<T> (*read)(std::string_view, const std::string&),

@@ -22,8 +22,7 @@ Error refused(std::string found, std::string expected) {
   return Error{ErrorKind::bad_input, "profile", std::move(found), std::move(expected), ""};
 }
 
-// ---- times
-// -------------------------------------------------------------------------------------------------------------------
+// ---- times --------------------------------------------------------------------------------------------------------
 
 /// Seconds of a layer's forward pass on one rank, of a whole micro-batch.
 double forward_s(const Job& job, const LayerKind& kind, std::int64_t samples) {
@@ -49,8 +48,7 @@ galvatron::ComputationProfile computation_of(const Job& job, const LayerKind& bl
   return out;
 }
 
-// ---- memory
-// ------------------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------------------------
 
 /// Peaks of the fullest rank of a stage, by {tp, stages, recomputed, blocks, samples}.
 using RunKey = std::tuple<std::int32_t, std::int32_t, bool, std::int64_t, std::int64_t>;
@@ -134,8 +132,7 @@ Result<galvatron::MemoryProfile> memory_of(const Job& job, const LayerKind& bloc
   return out;
 }
 
-// ---- network
-// -----------------------------------------------------------------------------------------------------------------
+// ---- network ------------------------------------------------------------------------------------------------------
 
 struct MeasuredNetwork {
   galvatron::AllReduceBandwidth all_reduce;

@@ -46,8 +46,7 @@ ImportedKey key_of(const ImportedConfiguration& c, const std::string& key) {
   return {};
 }
 
-// ---- auto
-// --------------------------------------------------------------------------------------------------------------------
+// ---- auto ---------------------------------------------------------------------------------------------------------
 
 const char* const kAuto =
     "{\"bf16\": {\"enabled\": \"auto\"}, \"fp16\": {\"enabled\": \"auto\"},\n \"zero_optimization\": {\"stage\": 3,\n"
@@ -99,8 +98,7 @@ TEST(Auto, IsFilledByAcceleratesMixedPrecision) {
               HasSubstr("found mixed_precision = bf16; expected fp16, as the JSON says"));
 }
 
-// ---- known, not modelled
-// -----------------------------------------------------------------------------------------------------
+// ---- known, not modelled ------------------------------------------------------------------------------------------
 
 const char* const kFlags =
     "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --vocab-size 1000 --seq-length 64 --micro-batch-size 1 ";
@@ -144,8 +142,7 @@ TEST(MegatronImport, UnfusedAttentionIsTheEngineThatKeepsScores) {
               HasSubstr("--attention-backend = fast"));
 }
 
-// ---- conditions of the shell
-// -------------------------------------------------------------------------------------------------
+// ---- conditions of the shell --------------------------------------------------------------------------------------
 
 std::int64_t condition_of(const std::string& script, const std::string& key) {
   const auto lines = read_flag_lines(script, "x.sh");
@@ -218,8 +215,7 @@ TEST(FlagLines, VariablesBehindValuesEndThem) {
   EXPECT_TRUE(known->variables.empty());
 }
 
-// ---- stages of torchtitan
-// ----------------------------------------------------------------------------------------------------
+// ---- stages of torchtitan -----------------------------------------------------------------------------------------
 
 TEST(TitanBlocks, EarlierStagesHaveOneMore) {
   // 12 + 1 + 1 = 14 over 4: 3, and one more for the first two; then one less at both ends.
@@ -455,8 +451,7 @@ TEST(Offload, OfEachFormat) {
             Offload::activations);
 }
 
-// ---- clusters
-// ----------------------------------------------------------------------------------------------------------------
+// ---- clusters -----------------------------------------------------------------------------------------------------
 
 std::string cluster_refusal(const char* format, const std::string& text, const char* device, double oversubscription = 1) {
   const auto out = find_cluster_format(format)->read({"file", text, device, 0, 0, 0, oversubscription, ""});

@@ -151,8 +151,7 @@ std::string for_mpirun(const LaunchText& t) {
              " \\\n  bash -c '", kRankOfMpi, "' bash \\\n  ", program_of(t.script));
 }
 
-// ---- Kubeflow
-// ----------------------------------------------------------------------------------------------------------------
+// ---- Kubeflow -----------------------------------------------------------------------------------------------------
 
 std::string yaml_text(const std::string& word) {
   base::JsonWriter json;  // a JSON text is a YAML text
@@ -201,8 +200,7 @@ std::string for_kubeflow(const LaunchText& t) {
   return t.script.last.empty() ? out : out + yaml_item(t.script.last);
 }
 
-// ---- a file and what reads it
-// ------------------------------------------------------------------------------------------------
+// ---- a file and what reads it -------------------------------------------------------------------------------------
 
 std::string replaced(std::string text, std::string_view word, std::string_view by) {
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size()))

@@ -53,8 +53,7 @@ const Operator* operator_of(const LayerKind& kind, OperatorKind wanted) {
   return at == kind.operators.end() ? nullptr : &*at;
 }
 
-// ---- the plan
-// ----------------------------------------------------------------------------------------------------------------
+// ---- the plan -----------------------------------------------------------------------------------------------------
 
 /// Whether a layer is one of those that Megatron numbers: a block, and of a model with encoders of images or sound one
 /// of the text.
@@ -128,8 +127,7 @@ Flags data_parallelism(const Strategy& s) {
   return out;
 }
 
-// ---- options of the engine
-// ---------------------------------------------------------------------------------------------------
+// ---- options of the engine ----------------------------------------------------------------------------------------
 
 /// The options of the plan's engine (data/engines.yaml).
 std::vector<EngineOption> plan_options(const Plan& plan) {
@@ -200,8 +198,7 @@ Flags precision(const Training& training) {
   }
 }
 
-// ---- the model
-// ---------------------------------------------------------------------------------------------------------------
+// ---- the model ----------------------------------------------------------------------------------------------------
 
 Flags attention_flags(const LayerKind& block, const Config& config) {
   ESPALIER_CHECK(operator_of(block, OperatorKind::attention) != nullptr);  // of the families that are written
@@ -271,8 +268,7 @@ Flags architecture(const Job& job, const Plan& plan, const Config& config) {
   return out;
 }
 
-// ---- the script
-// --------------------------------------------------------------------------------------------------------------
+// ---- the script ---------------------------------------------------------------------------------------------------
 
 /// Whether flags are known that say the whole architecture: blocks that are alike, of a family whose flags are known.
 bool known_architecture(const Model& model) {

@@ -15,8 +15,7 @@ namespace {
 
 constexpr const char* kMegatronArgs = "megatron-args";
 
-// ---- the file
-// ----------------------------------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------------------------
 
 /// A launcher's number proves the cluster alone: under a condition of the script it proves nothing.
 std::vector<Setting> arguments_of(const FlagLines& lines) {
@@ -73,8 +72,7 @@ Result<MegatronFile> read_megatron_file(const ConfigurationRequest& request) {
   return file;
 }
 
-// ---- the plan
-// ----------------------------------------------------------------------------------------------------------------
+// ---- the plan -----------------------------------------------------------------------------------------------------
 
 /// "['p2p']", "[a, b]", "a b" -> words.
 std::vector<std::string> words_without_brackets(std::string text) {
@@ -86,7 +84,8 @@ std::vector<std::string> words_without_brackets(std::string text) {
   return out;
 }
 
-/// Returns Megatron's name of a type that it printed as one of torch: "torch.bfloat16" is bf16, "torch.uint8" holds fp8.
+/// Returns Megatron's name of a type that it printed as one of torch: "torch.bfloat16" is bf16, and "torch.uint8" holds
+/// fp8.
 std::string type_name(const std::string& printed) {
   const std::string name = printed.substr(printed.rfind('.') + 1);
   for (const auto& [torch, own] : std::initializer_list<std::pair<std::string_view, const char*>>{

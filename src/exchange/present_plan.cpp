@@ -23,8 +23,7 @@
 namespace espalier {
 namespace {
 
-// ---- the job
-// -----------------------------------------------------------------------------------------------------------------
+// ---- the job ------------------------------------------------------------------------------------------------------
 
 std::string job_text(const ImportedConfiguration& c, const ConfigurationInputs& inputs) {
   base::JsonWriter w;
@@ -62,8 +61,7 @@ Status other_sizes(const ImportedConfiguration& c, const Model& model) {
   return {};
 }
 
-// ---- the plan
-// ----------------------------------------------------------------------------------------------------------------
+// ---- the plan -----------------------------------------------------------------------------------------------------
 
 bool has_experts(const Model& model) { return active_parameter_count(model) < parameter_count(model); }
 

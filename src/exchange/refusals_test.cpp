@@ -19,8 +19,7 @@ struct Case {
   const char* said;  ///< by the message; "accepted": it is read
 };
 
-// ---- configurations
-// ----------------------------------------------------------------------------------------------------------
+// ---- configurations -----------------------------------------------------------------------------------------------
 
 constexpr const char* kModel = "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --vocab-size 1000 ";
 constexpr const char* kBatch = "--seq-length 128 --micro-batch-size 1 ";
@@ -217,8 +216,7 @@ TEST(Refusals, OfAccelerate) {
   }
 }
 
-// ---- clusters
-// ----------------------------------------------------------------------------------------------------------------
+// ---- clusters -----------------------------------------------------------------------------------------------------
 
 std::string of_cluster(const char* format, const std::string& text) {
   const auto read = find_cluster_format(format)->read({"file", text, "h100-sxm-80gb", 2, 0, 0, 1, ""});

@@ -331,8 +331,7 @@ void SettingReader::lacks_file(const std::string& found, const std::string& hint
   lacks_files_ = true;
 }
 
-// ---- what no reader took
-// -----------------------------------------------------------------------------------------------------
+// ---- what no reader took ------------------------------------------------------------------------------------------
 
 /// Whether a key is set to something that switches it on.
 bool SettingReader::is_on(const std::string& key) const {

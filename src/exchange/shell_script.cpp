@@ -24,8 +24,7 @@ bool is_setup(const std::string& path) {
   return std::any_of(kWords.begin(), kWords.end(), [&](std::string_view word) { return path.find(word) != std::string::npos; });
 }
 
-// ---- sourced files
-// -----------------------------------------------------------------------------------------------------------
+// ---- sourced files ------------------------------------------------------------------------------------------------
 
 /// The words of a script with those of the files that it sources in place of the commands that source them.
 class Sources {
@@ -101,8 +100,7 @@ class Sources {
   Status error_;
 };
 
-// ---- commands
-// ----------------------------------------------------------------------------------------------------------------
+// ---- commands -----------------------------------------------------------------------------------------------------
 
 class ShellRun {
  public:

@@ -147,8 +147,7 @@ Result<ImportedCluster> of_hosts(const ClusterRequest& request, std::size_t host
   return out;
 }
 
-// ---- host lists
-// --------------------------------------------------------------------------------------------------------------
+// ---- host lists ---------------------------------------------------------------------------------------------------
 
 struct HostFile {
   std::vector<std::string> hosts;
@@ -214,8 +213,7 @@ Result<ImportedCluster> read_hosts(const ClusterRequest& request) {
   return out;
 }
 
-// ---- topology.conf
-// -----------------------------------------------------------------------------------------------------------
+// ---- topology.conf ------------------------------------------------------------------------------------------------
 
 struct LeafSwitch {
   std::string name;

@@ -181,8 +181,7 @@ Result<std::string> flag_script(const WrittenPlan& w) {
 
 Result<std::string> write_flags(const ExportRequest& request) { return written(torchtitan_flags(), request, flag_script); }
 
-// ---- the recipe
-// --------------------------------------------------------------------------------------------------------------
+// ---- the recipe ---------------------------------------------------------------------------------------------------
 
 /// "--compile.no-enable" is compile.enable = False, "--parallelism.x 2" parallelism.x = 2; words are texts.
 PythonSetting setting_of(const LaunchFlag& flag) {

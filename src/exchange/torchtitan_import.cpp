@@ -17,8 +17,7 @@ namespace {
 constexpr const char* kTorchtitanFormat = "torchtitan";
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
 
-// ---- the file
-// ----------------------------------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------------------------
 
 /// Whether some line is a TOML table.
 bool is_toml(std::string_view text) {
@@ -93,8 +92,7 @@ Result<TorchtitanFile> read_torchtitan_file(const ConfigurationRequest& request)
   return out;
 }
 
-// ---- the plan
-// ----------------------------------------------------------------------------------------------------------------
+// ---- the plan -----------------------------------------------------------------------------------------------------
 
 struct ScheduleName {
   const char* name;

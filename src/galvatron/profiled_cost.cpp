@@ -40,8 +40,7 @@ double value_of(const std::map<std::int32_t, double>& by_degree, std::int32_t de
   return found->second;
 }
 
-// ---- communication
-// ---------------------------------------------------------------------------------------------------------
+// ---- communication ------------------------------------------------------------------------------------------------
 
 /// ms per MB of an all-reduce's bus bandwidth; profiles measure a group either way only where both ways differ.
 double all_reduce_ms_per_mb(const ProfiledModel& model, std::int64_t ranks, bool consecutive) {
@@ -113,8 +112,7 @@ double hidden_ms(double comm_ms, double work_ms, double slowdown) {
   return slowdown * work_ms > comm_ms ? work_ms + comm_ms * (1 - 1 / slowdown) : comm_ms;
 }
 
-// ---- profiles to a model
-// ---------------------------------------------------------------------------------------------------
+// ---- profiles to a model ------------------------------------------------------------------------------------------
 
 Error lacks(const std::string& file, const std::string& found, const std::string& expected) {
   return {ErrorKind::bad_input, file, found, expected, "profile the job's own model and sequence length"};

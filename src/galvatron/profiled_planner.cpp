@@ -41,8 +41,7 @@ struct OuterChoice {
   double bound = 0;                    ///< no plan of it has less T
 };
 
-// ---- the space
-// -------------------------------------------------------------------------------------------------------------
+// ---- the space ----------------------------------------------------------------------------------------------------
 
 bool has(const std::map<std::int32_t, double>& by_degree, std::int32_t degree) { return by_degree.count(degree) > 0; }
 
@@ -153,8 +152,7 @@ OuterChoice choice_of(const ProfiledModel& model, const Outer& outer, std::size_
   return c;
 }
 
-// ---- stages
-// ----------------------------------------------------------------------------------------------------------------
+// ---- stages -------------------------------------------------------------------------------------------------------
 
 /// Best strategies of ranges of layers under one outer choice; equal questions are asked once.
 class StageSolver {
@@ -242,8 +240,7 @@ std::optional<solve::Partition> divided(const ProfiledModel& model, const Outer&
   return solve::best_partition(balance, oracle, upper_bound);
 }
 
-// ---- the answer
-// ------------------------------------------------------------------------------------------------------------
+// ---- the answer ---------------------------------------------------------------------------------------------------
 
 struct Best {
   const OuterChoice* choice = nullptr;

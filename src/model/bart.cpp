@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoder-decoder pairs of the form of BART (Lewis et al. 2019): biases, LayerNorm, plain MLPs, learned or computed
+// Reads encoder-decoder pairs of BART's form (Lewis et al. 2019): biases, LayerNorm, plain MLPs, learned or computed
 // positions.
 //
-//   attention a = 4h² + 4h, MLP m = 2·h·f + f + h, norms 2h each
-//   encoder block a + m + 4h;  decoder block 2a + m + 6h;  each stack: positions p·h, norm of the embedding 2h, final
-//   norm 2h (where there are)
+//   parts           attention a = 4h² + 4h, MLP m = 2·h·f + f + h, norms 2h each
+//   encoder block   a + m + 4h
+//   decoder block   2a + m + 6h
+//   each stack      positions p·h, norm of the embedding 2h, final norm 2h (if present).
 //
-// Text: embedding (encoder's tokens), encoder, decoder, head; the first decoder block looks up its tokens in the same
-// table. Whisper (Radford et al. 2022): embedding (the decoder's tokens), encoder on frames of sound past which that
-// travels, decoder, head; two convolutions of three taps make d features of 2 · 80 mel bins a frame, whose keys have no
-// bias. Layers and streams are those of t5.cpp.
+// Text models have embedding (encoder's tokens), encoder, decoder, head. The first decoder block looks up its tokens
+// in the same table. Whisper (Radford et al. 2022) has embedding (the decoder's tokens), encoder on frames of sound,
+// decoder, head. The embedded tokens travel along past the encoder. Two convolutions of three taps make d features of
+// 2 · 80 mel bins a frame. Its keys have no bias. Layers and streams are those of t5.cpp.
 #include <string>
 #include <utility>
 
@@ -18,10 +19,10 @@
 namespace espalier::model {
 namespace {
 
-/// What a family fixes.
+/// Holds the properties fixed by a family.
 struct Form {
   bool norms_first = false;          ///< pre-norm stacks with a final norm each
-  std::int64_t extra_positions = 0;  ///< rows of the table of positions before the first; −1: positions are computed
+  std::int64_t extra_positions = 0;  ///< position rows before the first; −1: positions are computed
   bool embedding_norm = false;
   bool frames = false;  ///< sound (whisper)
 };
@@ -42,7 +43,7 @@ void add_dropout(Operators& list, const EncoderDecoder& p, const std::string& na
   if (p.dropout) list.push_back(dropout(name, p.hidden));
 }
 
-/// A half of a block: norm and addition around `inner`, in the family's order.
+/// Adds a half of a block: norm and addition around `inner`, in the family's order.
 void add_half(Operators& list, const EncoderDecoder& p, const std::string& name, Operators inner) {
   if (p.form.norms_first) list.push_back(norm(name + ".norm", p.hidden, 2));
   for (Operator& op : inner) list.push_back(std::move(op));
@@ -85,7 +86,7 @@ Operators feed_forward(const EncoderDecoder& p, const BartStack& stack) {
   return list;
 }
 
-/// Positions, norm and dropout behind a lookup.
+/// Adds positions, norm and dropout after a lookup.
 void add_embedding_rest(Operators& list, const EncoderDecoder& p) {
   if (p.form.extra_positions >= 0) add_extra_embedding(list, "position", p.positions + p.form.extra_positions, p.hidden);
   if (p.form.embedding_norm) list.push_back(norm("embed.norm", p.hidden, 2));

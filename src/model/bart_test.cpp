@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BART and Whisper in small, counted by hand.
+// Counts small BART and Whisper models by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ std::string small(const std::string& type, const std::string& more = "") {
          more + "}";
 }
 
-// Attention 4·64 + 4·8, MLP 2·8·16 + 16 + 8, a norm 16; positions (10 + 2)·8 and a norm for each stack.
+// Attention has 4·64 + 4·8, an MLP 2·8·16 + 16 + 8, a norm 16; positions (10 + 2)·8 and a norm for each stack.
 TEST(Bart, ParametersByHand) {
   const Model m = load(small("bart", R"(, "max_position_embeddings": 10)"));
   const std::int64_t attention = 4 * 64 + 32, mlp = 2 * 128 + 24, stack = 12 * 8 + 16;
@@ -27,8 +27,8 @@ TEST(Bart, ParametersByHand) {
   EXPECT_THAT(order(m), ElementsAre("embedding", "encoder", "encoder.last", "decoder.first", "decoder.last", "head"));
 }
 
-// The decoder's tokens come first and travel along past the encoder; keys have no bias; convolutions 3·4·8 + 8 and
-// 3·8·8 + 8.
+// The decoder's tokens come first and travel along past the encoder. Keys have no bias. Convolutions have 3·4·8 + 8
+// and 3·8·8 + 8.
 TEST(Whisper, FramesAreTheEncodersSequence) {
   const Model m = load(small("whisper", R"(, "num_mel_bins": 4, "max_source_positions": 6, "max_target_positions": 5)"));
   const Sequence sequence{.main = 0, .encoder = 6, .decoder = 5};
@@ -46,8 +46,8 @@ TEST(Bart, TwoVocabulariesRefuse) {
   EXPECT_THAT(error_of(small("marian", R"(, "decoder_vocab_size": 16)")), HasSubstr("one table for both stacks"));
 }
 
-// DeepSeek-V3.2: the indexer's scores see every earlier token, attention the best of them. Of 64 tokens, all but the
-// first 8 read 8.
+// In DeepSeek-V3.2 the indexer scores every earlier token, and attention reads the best of them. All of 64 tokens but
+// the first 8 read 8.
 TEST(SparseAttention, ReadsWhatTheIndexerChooses) {
   const std::string config =
       R"({"model_type": "deepseek_v32", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
@@ -66,7 +66,7 @@ TEST(SparseAttention, ReadsWhatTheIndexerChooses) {
   EXPECT_DOUBLE_EQ(forward_flops(scores, {.main = 64}, true).count(), 2.0 * 4 * (8 + 8) * 64 * (8 - 64.0 / 128));
 }
 
-// Llama 4: three of four layers attend inside pieces; every second one is a mixture.
+// In Llama 4 three of four layers attend inside pieces; every second one is a mixture.
 TEST(Llama4, PiecesAndMixturesByLayer) {
   const Model m = load(R"({"model_type": "llama4_text", "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
     "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 16, "intermediate_size_mlp": 48, "num_local_experts": 4,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT (Devlin et al. 2018): encoder with LayerNorm after each residual, trained on masked tokens.
+// Reads BERT (Devlin et al. 2018): encoder with LayerNorm after each residual, trained on masked tokens.
 //
 //   embeddings  V·h + P·h + T·h + 2h          V vocabulary, P positions, T token types
 //   block       4h² + 4h + 2hf + f + h + 4h
-//   head        transform h² + h, LayerNorm 2h, tied decoder with bias V;
-//               for the architecture BertForPreTraining also pooler h² + h and next-sentence classifier 2h + 2
+//   head        transform h² + h, LayerNorm 2h, tied decoder with bias V. The architecture BertForPreTraining also
+//               has a pooler h² + h and a next-sentence classifier 2h + 2.
 //
-// ALBERT (Lan et al. 2019): a narrower embedding, e·(V + P + T) + 2e and e·h + h; blocks whose weights are used again,
-// those of a group in all its layers. Parameters are the first use's; later uses have the operators alone ("again.",
-// operators.h), and a pipeline is refused for them.
+// ALBERT (Lan et al. 2019) has a narrower embedding, e·(V + P + T) + 2e and e·h + h. Blocks use weights again: all
+// layers of a group share those of its blocks. Parameters belong to the first use. Later uses only have the operators
+// ("again.", operators.h), and a pipeline is refused for them.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -21,7 +21,7 @@ namespace {
 struct Bert {
   std::int64_t layers = 0, hidden = 0, ffn = 0, vocabulary = 0, positions = 0, types = 0;
   std::int64_t embedding_width = 0;  ///< electra: narrower than the model, projected up
-  bool discriminator = false;        ///< electra's objective: is this token replaced?
+  bool discriminator = false;        ///< electra's objective: was this token replaced?
   AttentionShape attention;
   bool hidden_dropout = false, tied = true, next_sentence = false;
 };
@@ -73,7 +73,8 @@ LayerKind head(const Bert& b) {
   return kind;
 }
 
-/// The training objective follows architectures[0]; anything but BertForPreTraining is taken as masked-token training.
+/// Returns whether the objective is BertForPreTraining, from architectures[0]. Any other is taken as masked-token
+/// training.
 bool wants_next_sentence(Fields& f) {
   const base::Node* list = f.reader().find("architectures");
   const std::string name = list != nullptr && !list->items.empty() ? list->items.front().text : "";
@@ -96,7 +97,7 @@ void build(const Bert& b, Model& model) {
   layers.add(head(b));
 }
 
-/// Layers of ALBERT: group after group, each some blocks that are run again and again.
+/// Describes the layers of ALBERT: consecutive groups of blocks that run repeatedly.
 struct AlbertGroups {
   std::int64_t count = 1, inner = 1;
 };
@@ -125,8 +126,8 @@ std::string first_architecture(Fields& f) {
 
 }  // namespace
 
-/// bert, and families of its shape: roberta, xlm-roberta, camembert (whose position ids begin behind the padding id),
-/// ernie, electra.
+/// Reads bert, and families of its shape: roberta, xlm-roberta, camembert (whose position ids begin after the padding
+/// id), ernie, electra.
 void read_bert(Fields& f, Model& model) {
   Bert b;
   b.hidden = f.integer({"hidden_size"}, SizeLimits::width);
@@ -223,8 +224,8 @@ void read_albert(Fields& f, Model& model) {
   build_in_groups(b, g, model);
 }
 
-/// ModernBERT (Warner et al. 2024): norms without shift before both halves (none before the first attention), gated
-/// MLP, rotary positions, two windowed layers between full ones.
+/// Reads ModernBERT (Warner et al. 2024): norms without shift before both halves (none before the first attention),
+/// gated MLP, rotary positions, two windowed layers between full ones.
 void read_modernbert(Fields& f, Model& model) {
   const std::int64_t hidden = f.integer({"hidden_size"}, SizeLimits::width),
                      count = f.integer({"num_hidden_layers"}, SizeLimits::layers);
@@ -268,7 +269,7 @@ void read_modernbert(Fields& f, Model& model) {
     add_attention(mixer, "attn", a);
     add_mlp(mlp, "mlp.", {hidden, ffn, true, mlp_bias, mlp_bias, false});
     add_block(kind.operators, {hidden, weights, NormPlace::before, false}, std::move(mixer), std::move(mlp));
-    if (i == 0) kind.operators.erase(kind.operators.begin());  // the embedding's norm stands before it
+    if (i == 0) kind.operators.erase(kind.operators.begin());  // the embedding's norm replaces it
     layers.add(std::move(kind));
   }
   LayerKind last = make_kind("head", LayerRole::head, hidden);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generic description: a model that no config.json says, as widths and a list of blocks (docs/models.md has every
-// key).
+// Reads the generic description: a model without a config.json, given as widths and a list of blocks (docs/models.md
+// has every key). The layers are token embedding, the list of blocks `repeat` times, final norm and logits. The format
+// is our own, so every key is read or refused. An example:
 //
 //   {hidden: 4096, vocabulary: 128256, repeat: 4, blocks: [
 //     {count: 7, mixer: mamba2, mamba_n_heads: 128, ffn: 14336},
 //     {heads: 32, kv_heads: 8, experts: 16, top_k: 2, ffn: 14336}]}
-//
-// Layers: token embedding, the list of blocks `repeat` times, final norm and logits. The file is ours, so that every
-// key is read or refused.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -57,7 +55,7 @@ Operators read_mixer(Fields& f, const Widths& w, std::size_t mixer) {
   }
 }
 
-/// MLP or mixture of experts; empty where the block has neither.
+/// Reads the MLP or mixture of experts; empty if the block has neither.
 Operators read_feed_forward(Fields& f, const Widths& w) {
   Operators list;
   const std::int64_t width = f.integer_or({"ffn"}, SizeLimits::width, 0, "no MLP", 0);
@@ -75,7 +73,7 @@ Operators read_feed_forward(Fields& f, const Widths& w) {
   return list;
 }
 
-/// One entry of the list; its name is given by who finds it new.
+/// Reads one entry of the list. The caller names it if it is a new kind.
 LayerKind read_block(base::Reader& reader, std::vector<ModelNote>& notes, const Widths& w, std::int64_t& count) {
   Fields f(reader, notes);
   count = f.integer_or({"count"}, SizeLimits::layers, 1, "one");
@@ -98,7 +96,7 @@ LayerKind read_block(base::Reader& reader, std::vector<ModelNote>& notes, const 
   return kind;
 }
 
-/// The name by which equal blocks are one kind: "attention", or "attention.2" of the second unlike one.
+/// Returns the name of a block's kind: "attention", or "attention.2" for the second different one.
 std::string name_of(const std::vector<LayerKind>& seen, const LayerKind& kind) {
   std::size_t alike = 1;
   for (const LayerKind& other : seen) {
@@ -110,7 +108,7 @@ std::string name_of(const std::vector<LayerKind>& seen, const LayerKind& kind) {
 }
 
 std::vector<LayerKind> read_blocks_of(Fields& f, std::vector<ModelNote>& notes, const Widths& w) {
-  constexpr std::size_t kMostKinds = 48;  // below what a chunk is summed over (plan/trained_parts.cpp)
+  constexpr std::size_t kMostKinds = 48;  // below the number that a chunk is summed over (plan/trained_parts.cpp)
   std::vector<LayerKind> seen, blocks;
   f.reader().each("blocks", true, [&](base::Reader& reader) {
     if (!f.ok()) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generic description: what is understood of it, by hand, and what is refused.
+// Tests the generic description: what it accepts, counted by hand, and what it refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ std::string described(const std::string& blocks, const std::string& more = "") {
   return R"({"hidden": 16, "vocabulary": 64)" + more + R"(, "blocks": [)" + blocks + "]}";
 }
 
-// Attention 16·(16 + 2·8) + 16·16, MLP 3·16·24, two norms.
+// Attention has 16·(16 + 2·8) + 16·16, the MLP 3·16·24; there are two norms.
 TEST(Blocks, OneKindByHand) {
   const Model m = load(described(R"({"count": 3, "heads": 4, "kv_heads": 2, "ffn": 24})"));
   EXPECT_EQ(m.family, "blocks");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configurations of Hugging Face transformers as its own classes write them (tests/models/class_defaults.json, which
-// says where they are from): each has exactly the parameters that the class has, which leaves out multi-token
-// prediction.
+// Tests configurations of Hugging Face transformers as its own classes write them. (tests/models/class_defaults.json
+// states their sources.) Each has exactly the parameters of the class, which leaves out multi-token prediction.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting: parameters, tokens, boundary elements and FLOPs of a model. Declared in include/espalier/model.h.
+// Counts parameters, tokens, boundary elements and FLOPs of a model. Declared in include/espalier/model.h.
 #include <algorithm>
 
 #include "base/invariant.h"
@@ -13,7 +13,7 @@ std::int64_t active_parameters(const Operator& op) {
   return routed ? op.parameters / op.experts * op.top_k : op.parameters;
 }
 
-/// Mean number of keys that a query attends to, of `own` tokens that it could.
+/// Returns the mean number of keys that a query attends to, out of `own` candidates.
 double mean_keys(const Operator& op, double own, const Sequence& sequence, bool causal_half) {
   const double reach = op.chunk > 0 ? std::min(own, static_cast<double>(op.chunk)) : own;
   const double keys = op.cross ? static_cast<double>(sequence.encoder) : reach;
@@ -24,7 +24,7 @@ double mean_keys(const Operator& op, double own, const Sequence& sequence, bool 
   return half ? keys / 2 : keys;
 }
 
-/// Of a scan, per token; include/espalier/model.h says of what.
+/// Returns the FLOPs of a scan per token; include/espalier/model.h defines them.
 double scan_flops(const Operator& op, bool causal_half) {
   const double k = op.qk_dim, v = op.v_dim, c = static_cast<double>(op.chunk), triangle = causal_half ? 1 : 2;
   switch (op.kind) {
@@ -89,7 +89,7 @@ std::int64_t active_parameter_count(const Model& model) {
 
 namespace {
 
-/// Tokens per sample of a stream; fixed ones are the layer's own.
+/// Returns the tokens per sample of a stream; fixed ones are defined by the layer.
 std::int64_t stream_tokens(TokenStream stream, const Sequence& sequence) {
   switch (stream) {
     case TokenStream::main: return sequence.main;
@@ -126,9 +126,9 @@ Flops forward_flops(const LayerKind& kind, const Sequence& sequence, bool causal
 
 namespace {
 
-/// What training a layer computes beside three times its forward pass: less where gradients of weights, or all
-/// gradients, are not needed; more for adapters. Attention and scans have no weights: their backward is twice their
-/// forward whatever is trained.
+/// Returns the training FLOPs beyond three times the forward pass. They are negative if gradients of weights, or all
+/// gradients, are not needed, and positive for adapters. Attention and scans have no weights: their backward is
+/// always twice their forward.
 double beside_thrice_forward(const LayerKind& kind, const Sequence& sequence, bool causal_half) {
   const double tokens = static_cast<double>(tokens_per_sample(kind, sequence));
   double sum = 0;

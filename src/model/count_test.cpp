@@ -12,7 +12,8 @@ namespace {
 
 using namespace model::testing;
 
-// A llama of 2 layers, hidden 8, 2 heads of 4 features, 1 key/value head, feed-forward 16, vocabulary 32, untied:
+// This is a llama of 2 layers, hidden 8, 2 heads of 4 features, 1 key/value head, feed-forward 16, vocabulary 32,
+// untied:
 //   embedding            32·8                          = 256
 //   block: norms         2·8                           =  16
 //          qkv           8·(2 + 2·1)·4                 = 128
@@ -32,8 +33,8 @@ TEST(Count, TinyLlamaByHand) {
   EXPECT_EQ(parameter_count(kind(m, "decoder")), 592);
 }
 
-// Forward FLOPs of one block for 10 tokens: GEMMs 2·10·(128 + 64 + 384) = 11520; attention 2·2·(4 + 4)·10·10 = 3200,
-// half of it when only the causal half is counted. Head: 2·10·8·32 = 5120.
+// Forward FLOPs of one block for 10 tokens are GEMMs 2·10·(128 + 64 + 384) = 11520 and attention 2·2·(4 + 4)·10·10 =
+// 3200, or half of it for the causal half only. The head has 2·10·8·32 = 5120.
 TEST(Count, TinyLlamaFlopsByHand) {
   const Model m = load(kTiny);
   const Sequence s{.main = 10};
@@ -44,8 +45,8 @@ TEST(Count, TinyLlamaFlopsByHand) {
   EXPECT_EQ(training_flops(m, s, true).count(), 3 * (2 * (11520 + 1600) + 5120));
 }
 
-// Of a frozen block that gradients pass through the weight gradients are missing: 3·(11520 + 3200) − 11520; of one that
-// none come to all but the forward pass. An adapter of rank 2 beside qkv (8 → 16) adds 3·2·10·2·(8 + 16) = 2880.
+// A frozen block that gradients pass through lacks the weight gradients: 3·(11520 + 3200) − 11520. A block that no
+// gradient reaches has only the forward pass. An adapter of rank 2 on qkv (8 → 16) adds 3·2·10·2·(8 + 16) = 2880.
 TEST(Count, FrozenWeightsHaveNoGradients) {
   Model m = load(kTiny);
   const Sequence s{.main = 10};
@@ -72,10 +73,10 @@ TEST(Count, BoundaryIsHiddenTimesTokens) {
   EXPECT_EQ(tokens_per_sample(kind(m, "decoder"), s), 10);
   EXPECT_EQ(boundary_elements(kind(m, "embedding"), s), 80);
   EXPECT_EQ(boundary_elements(kind(m, "decoder"), s), 80);
-  EXPECT_EQ(boundary_elements(kind(m, "head"), s), 0);  // nothing comes after it
+  EXPECT_EQ(boundary_elements(kind(m, "head"), s), 0);  // nothing follows it
 }
 
-// Narayanan et al. 2021, eq. 3 without recomputation: 72·s·L·h²·(1 + s/(6h) + V/(12·L·h)) for a GPT with f = 4h.
+// Narayanan et al. 2021, eq. 3 without recomputation, is 72·s·L·h²·(1 + s/(6h) + V/(12·L·h)) for a GPT with f = 4h.
 TEST(Count, GptFlopsAreTheMegatronFormula) {
   const double h = 1024, layers = 24, s = 2048, v = 51200;
   const auto m = make_decoder({.layers = 24,
@@ -92,7 +93,7 @@ TEST(Count, GptFlopsAreTheMegatronFormula) {
                    72 * s * layers * h * h * (1 + s / (6 * h) + v / (12 * layers * h)));
 }
 
-// A window of 4 over 10 tokens: 4 keys a query; counting the causal part only, 4 − 4²/(2·10) = 3.2 keys.
+// A window of 4 over 10 tokens gives 4 keys a query, or 4 − 4²/(2·10) = 3.2 keys for the causal part only.
 TEST(Count, SlidingWindowLimitsKeys) {
   Operator attention = model::attention_core("a", {.hidden = 8, .heads = 2, .kv_heads = 2, .head_dim = 4, .window = 4});
   LayerKind layer;
@@ -116,8 +117,8 @@ TEST(Count, UnsplitPartIsBiasesOfRowLinearsNormsAndRouters) {
   EXPECT_EQ(list.front().parameters_unsplit, 32);
 }
 
-// A layer behind a merge of four patches: 64 patches of two images are 16 tokens, each attends to the 8 of its own
-// image; beside its own 16·4 features the embedded text of 10 tokens travels along, 6 features each.
+// A layer after a merge of four patches has 16 tokens for 64 patches of two images. Each attends to the 8 of its own
+// image. In addition to its own 16·4 features, the embedded text of 10 tokens travels along, with 6 features each.
 TEST(Streams, PatchesOfImagesAndWhatTravelsAlong) {
   LayerKind layer;
   layer.stream = TokenStream::encoder;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DBRX (Databricks 2024): mixtures in every block, norms without shift, no biases; sizes of attention and experts stand
-// in mappings of their own.
+// Reads DBRX (Databricks 2024): mixtures in every block, norms without shift, no biases. Sizes of attention and
+// experts are in separate mappings.
 //
 //   block = h·(H + 2·KV)·d + h² + h·E + 3·E·h·f + 2h        d = h / H
 #include <algorithm>
@@ -27,7 +27,7 @@ void read_attention(Fields& f, Dbrx& d) {
   a.head_dim = a.rotary_dim = std::max<std::int64_t>(1, a.hidden / a.heads);
 }
 
-/// `own`: of the attention.
+/// Reads both mappings; `own` is that of attention.
 void read_mappings(Fields& f, Fields& own, Fields& experts, Dbrx& d) {
   AttentionShape& a = d.attention;
   a.kv_heads = own.integer_or({"kv_n_heads"}, SizeLimits::heads, 1);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeBERTa V2 and V3 (He et al. 2021, arXiv 2006.03654 and 2111.09543): BERT whose scores have two more terms, of a
-// token's query with the keys of relative positions and of a token's key with their queries, from one table of R = 2 ·
-// position_buckets rows that all layers share.
+// Reads DeBERTa V2 and V3 (He et al. 2021, arXiv 2006.03654 and 2111.09543): BERT whose scores have two additional
+// terms. One multiplies a token's query with the keys of relative positions, the other a token's key with their
+// queries. Both come from one table of R = 2 · position_buckets rows that all layers share.
 //
-//   block   4h² + 4h + 2hf + f + h + 4h, without share_att_key 2h² + 2h more; the terms cost 2·T·R·h each and no
+//   block   4h² + 4h + 2hf + f + h + 4h, without share_att_key another 2h² + 2h; the terms cost 2·T·R·h each and no
 //           weights
-//   table   R·h (and its norm 2h), counted with the embedding; conv_kernel_size: a convolution k·h² + 3h beside the
-//           first block
+//   table   R·h (and its norm 2h), counted with the embedding; with conv_kernel_size the first block also has a
+//           convolution k·h² + 3h.
 //
-// Not in the work: projections of that table, once a micro-batch; its copies on later stages are not in their memory.
+// The work omits projections of that table, once a micro-batch. The memory omits its copies on later stages.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -21,13 +21,13 @@ namespace {
 struct Deberta {
   std::int64_t layers = 0, hidden = 0, ffn = 0, vocabulary = 0, positions = 0, types = 0, width = 0;
   std::int64_t rows = 0;  ///< R; 0 = no relative positions
-  std::int64_t taps = 0;  ///< of the convolution
-  int terms = 0;          ///< of the scores, beside that of queries and keys
+  std::int64_t taps = 0;  ///< taps of the convolution
+  int terms = 0;          ///< additional terms of the scores
   bool shared_keys = false, table_norm = false, dropout = false, legacy = true, tied = true;
   AttentionShape attention;
 };
 
-/// `key` as a list of words, or as one text with bars between them.
+/// Reads `key` as a list of words, or as one text with bars between them.
 std::vector<std::string> words_of(Fields& f, std::string_view key) {
   std::vector<std::string> words;
   const base::Node* node = f.reader().find(key);
@@ -74,13 +74,13 @@ LayerKind embedding(const Deberta& d) {
   if (d.width != d.hidden) list.push_back(linear("embed.project", d.width, d.hidden, TpSplit::none, false));
   list.push_back(norm("embed.norm", d.hidden, 2));
   if (d.dropout) list.push_back(dropout("embed.dropout", d.hidden));
-  Operator relative = pool("embed.relative", d.hidden);  // of no token's work
+  Operator relative = pool("embed.relative", d.hidden);  // no work per token
   relative.parameters = relative.parameters_unsplit = times(d.rows, d.hidden) + (d.table_norm ? 2 * d.hidden : 0);
   if (relative.parameters > 0) list.push_back(std::move(relative));
   return kind;
 }
 
-/// A product of every head's queries (or keys) with R vectors that are no weights.
+/// Returns a product of every head's queries (or keys) with R vectors that are not weights.
 Operator term(const std::string& name, const Deberta& d) {
   Operator op = linear(name, d.attention.head_dim, times(d.rows, d.attention.heads), TpSplit::column, false);
   op.parameters = op.parameters_unsplit = 0;

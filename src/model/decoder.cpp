@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// make_decoder: the model that plain dimensions describe, for measured runs that come without a config.json.
+// Implements make_decoder, which makes a model from plain dimensions, for measured runs without a config.json.
 #include <string>
 #include <utility>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families of decoders that differ in switches, one row each, by type. Facts: the configuration and modelling classes
-// of Hugging Face transformers 5.23 (src/transformers/models/<type>); of internlm2, kimi_k2 and other types that live
+// Lists families of decoders that differ in switches, one row each, by type. Facts: the configuration and modelling
+// classes of Hugging Face transformers 5.23 (src/transformers/models/<type>). For internlm2, kimi_k2 and other types
 // on the hub, their own files.
 #include <algorithm>
 #include <array>
@@ -364,7 +364,8 @@ constexpr Traits qwen_delta(std::int64_t kv_heads, bool experts) {
   t.shared_gate = true;
   return t;
 }
-/// Qwen3.5 adds multi-token prediction: a block behind two norms and a projection, as add_prediction has it.
+/// Returns the traits of Qwen3.5, with multi-token prediction: a block after two norms and a projection, as in
+/// add_prediction.
 constexpr Traits qwen3_5_dense() {
   Traits t = qwen_delta(4, false);
   t.prediction = "mtp_num_hidden_layers";

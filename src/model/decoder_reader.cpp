@@ -17,8 +17,8 @@ struct Decoder {
   BlockShape block;
   AttentionShape attention;
   std::vector<std::int64_t> windows;  ///< per layer; 0 = whole sequence
-  std::vector<std::int64_t> pieces;   ///< per layer: attention inside pieces of so many tokens; empty = none anywhere
-  Operators mixer;                    ///< in place of attention where `mixes`
+  std::vector<std::int64_t> pieces;   ///< per layer: attention inside pieces of this many tokens; empty = none
+  Operators mixer;                    ///< replaces attention where `mixes`
   std::vector<bool> mixes;
   std::vector<bool> unrotated;  ///< per layer: no rotary positions?
   std::vector<bool> sparse;     ///< per layer: mixture of experts?
@@ -27,7 +27,8 @@ struct Decoder {
 
 bool is_on(Fields& f, const Switch& s) { return s.key.empty() ? s.absent : f.flag(s.key, s.absent); }
 
-/// Share of a head's features that are rotated: in the file's own key, or among its rope_parameters (transformers 5).
+/// Returns the share of a head's features that are rotated, from the file's own key or its rope_parameters
+/// (transformers 5).
 double rotary_share(Fields& f, const Traits& t) {
   if (f.reader().has("partial_rotary_factor")) return f.real({"partial_rotary_factor"}, 0, 1, t.rotary);
   const base::Node* rope = f.reader().find("rope_parameters");
@@ -62,7 +63,8 @@ AttentionShape read_attention(Fields& f, const Traits& t, std::int64_t hidden) {
   return a;
 }
 
-/// A window that the family's class does not read (llama), or that its switch turns off (qwen: rightly nothing to say).
+/// Adds a note on a window that the family's class does not read (llama). No note is needed if its switch turns it
+/// off (qwen).
 void read_unused_window(Fields& f, const Traits& t) {
   const base::Node* window = f.reader().find("sliding_window");
   if (t.windows == Windows::none && window != nullptr && in_use(*window)) {
@@ -72,7 +74,7 @@ void read_unused_window(Fields& f, const Traits& t) {
   }
 }
 
-/// Every how many layers one attends to everything: a number, or letters of which the last one stands for that layer
+/// Reads the period of layers with full attention: a number, or letters whose last one represents that layer
 /// ("LLLG").
 std::int64_t read_pattern(Fields& f, const Traits& t) {
   const base::Node* node = f.reader().find("sliding_window_pattern");
@@ -82,7 +84,7 @@ std::int64_t read_pattern(Fields& f, const Traits& t) {
                       t.pattern);
 }
 
-/// The window of each layer; an explicit layer_types list wins over the family's rule.
+/// Returns the window of each layer. An explicit layer_types list overrides the family's rule.
 std::vector<std::int64_t> read_windows(Fields& f, const Traits& t, std::int64_t layers) {
   std::int64_t window = 0;
   if (t.windows == Windows::alternate) {
@@ -109,8 +111,8 @@ std::vector<std::int64_t> read_windows(Fields& f, const Traits& t, std::int64_t 
   return windows;
 }
 
-/// Which layers are mixtures of experts: by a list, after some dense ones, every so often (qwen3_moe:
-/// decoder_sparse_step and mlp_only_layers; ernie4_5_moe: from one layer to another), else all.
+/// Returns which layers are mixtures of experts: by a list, after some dense ones, or periodically; otherwise all.
+/// The keys are decoder_sparse_step and mlp_only_layers in qwen3_moe, a first and a last layer in ernie4_5_moe.
 std::vector<bool> read_sparse_layers(Fields& f, const Traits& t, std::int64_t layers, std::int64_t experts) {
   std::vector<bool> sparse(static_cast<std::size_t>(layers), experts > 0);
   const std::int64_t dense_first =
@@ -141,7 +143,7 @@ std::vector<bool> read_sparse_layers(Fields& f, const Traits& t, std::int64_t la
   return sparse;
 }
 
-/// Width of the shared experts of a layer.
+/// Returns the width of the shared experts of a layer.
 std::int64_t read_shared(Fields& f, const Traits& t, std::int64_t width) {
   if (!t.shared_width.empty()) return f.integer_or({t.shared_width}, SizeLimits::width, t.shared_absent, kFamilyDefault, 0);
   if (t.shared_count.empty()) return 0;
@@ -156,7 +158,7 @@ void read_experts(Fields& f, const Traits& t, Decoder& d) {
   d.experts.experts = f.integer_or({t.experts_key, other}, SizeLimits::experts, t.experts, kFamilyDefault, 0);
   d.experts.top_k =
       f.integer_or({"num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k"}, SizeLimits::experts, t.top_k);
-  // mixtral's intermediate_size is that of one expert; qwen3_moe has both.
+  // In mixtral, intermediate_size is the width of one expert; qwen3_moe has both.
   d.experts.ffn = t.expert_width.empty() ? d.ffn : f.integer({t.expert_width}, SizeLimits::width);
   d.experts.shared_ffn = read_shared(f, t, d.experts.ffn);
   d.experts.shared_gate = t.shared_gate;
@@ -168,9 +170,8 @@ void read_experts(Fields& f, const Traits& t, Decoder& d) {
   }
 }
 
-/// Layers that mix tokens in another way than by attention: those that a list names, else all but some (jamba: period
-/// and offset;
-/// bamba: the indices that attend).
+/// Returns which layers mix tokens by other means than attention: those of a list, else all but some. (jamba has
+/// period and offset; bamba the indices of attention layers.)
 std::vector<bool> read_mixes(Fields& f, const Traits& t, std::int64_t layers) {
   std::vector<bool> mixes(static_cast<std::size_t>(layers), false);
   if (t.mixer == nullptr || t.beside) return mixes;
@@ -201,7 +202,7 @@ std::vector<bool> read_mixes(Fields& f, const Traits& t, std::int64_t layers) {
   return mixes;
 }
 
-/// Feed-forward width of lfm2.
+/// Returns the feed-forward width of lfm2.
 std::int64_t adjusted_width(Fields& f, std::int64_t width) {
   const bool adjusts = f.flag("block_auto_adjust_ff_dim", true);
   const double factor = f.reader().has("block_ffn_dim_multiplier") ? f.real({"block_ffn_dim_multiplier"}, 0.001, 1024, 1) : 1.0;
@@ -212,7 +213,7 @@ std::int64_t adjusted_width(Fields& f, std::int64_t width) {
   return round_up(scaled, multiple);
 }
 
-/// Layers without rotary positions, where the file lists them: 0 in no_rope_layers.
+/// Returns the layers without rotary positions, if the file lists them: 0 in no_rope_layers.
 std::vector<bool> read_unrotated(Fields& f, const Traits& t, std::int64_t layers) {
   std::vector<bool> none(static_cast<std::size_t>(layers), false);
   if (!t.positions_left_out) return none;
@@ -228,7 +229,8 @@ std::vector<bool> read_unrotated(Fields& f, const Traits& t, std::int64_t layers
   return none;
 }
 
-/// Llama 4: every fourth layer attends to everything and has no rotary positions, the others attend inside pieces.
+/// Reads Llama 4's pieces: every fourth layer has full attention without rotary positions, the others attend inside
+/// pieces.
 void read_chunks(Fields& f, Decoder& d) {
   const std::int64_t piece = f.integer_nullable({"attention_chunk_size"}, SizeLimits::tokens, 8192, 0, "no pieces");
   const auto types = per_layer_list(f, "layer_types", d.layers, {"full_attention", "chunked_attention"});
@@ -239,7 +241,7 @@ void read_chunks(Fields& f, Decoder& d) {
   }
 }
 
-/// Llama 4's mixtures: those that moe_layers lists, else every so-many-th; dense layers have a width of their own.
+/// Reads Llama 4's mixtures, from moe_layers or by a period. Dense layers have a separate width.
 void read_interleaved_mixtures(Fields& f, Decoder& d) {
   const std::int64_t step = f.integer_or({"interleave_moe_layer_step"}, SizeLimits::layers, 1);
   const auto listed = f.reader().optional_int_list("moe_layers", 0, SizeLimits::layers);
@@ -266,7 +268,7 @@ Operators mlp_of(const Decoder& d, const Traits& t, bool sparse) {
   return list;
 }
 
-/// The mixer beside attention: it reads what that reads, and their outputs are added.
+/// Adds the mixer parallel to attention: it reads the same input, and their outputs are added.
 void add_beside(Operators& list, const Decoder& d) {
   for (const Operator& op : d.mixer) list.push_back(op);
   const std::size_t first = list.size() - d.mixer.size();
@@ -296,7 +298,7 @@ LayerKind block(const Decoder& d, const Traits& t, std::size_t i) {
   return kind;
 }
 
-/// A bias that the file asks for and the family's class does not have.
+/// Adds a note on a bias that the file requests but the family's class lacks.
 void judge_unread_bias(Fields& f, const Traits& t) {
   const base::Node* bias = f.reader().find("attention_bias");
   if (bias == nullptr || !in_use(*bias) || t.qkv_bias.key == "attention_bias") return;

@@ -8,7 +8,7 @@ namespace {
 
 using namespace model::testing;
 
-// GPT-style with biases and learned positions: 12h² + 13h a block = 49984 for h = 64.
+// The model is GPT-style with biases and learned positions: 12h² + 13h a block = 49984 for h = 64.
 TEST(MakeDecoder, GptStyle) {
   const auto m = make_decoder({.layers = 2,
                                .hidden = 64,

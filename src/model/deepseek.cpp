@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSeek-V3 (DeepSeek-AI 2024, arXiv 2412.19437): multi-head latent attention and mixture of experts with shared
-// experts.
+// Reads DeepSeek-V3 (DeepSeek-AI 2024, arXiv 2412.19437): multi-head latent attention and mixture of experts with
+// shared experts.
 //
-//   MLA: q = q_b(norm(q_a(x)))  or q(x) without q_lora_rank;  c, k_rope = kv_a(x);  k_nope, v = kv_b(norm(c))
-//        q_a [h, r_q], q_b [r_q, H(n + p)], kv_a [h, r_kv + p], kv_b [r_kv, H(n + v)], out [H·v, h]
-//        n qk_nope_head_dim, p qk_rope_head_dim, v v_head_dim; after kv_b every head has its own keys
-//        (num_key_value_heads void)
+//   MLA: q = q_b(norm(q_a(x)))  or q(x) without q_lora_rank;  c, k_rope = kv_a(x);  k_nope, v = kv_b(norm(c)).
+//        Shapes: q_a [h, r_q], q_b [r_q, H(n + p)], kv_a [h, r_kv + p], kv_b [r_kv, H(n + v)], out [H·v, h]
+//        n qk_nope_head_dim, p qk_rope_head_dim, v v_head_dim. After kv_b every head has its own keys, so
+//        num_key_value_heads has no effect.
 //   Under tensor parallelism q_a and kv_a are replicated, q_b and kv_b split by heads.
 //   Layer i is a mixture of experts iff i ≥ first_k_dense_replace and i mod moe_layer_freq = 0.
-//   The router's correction bias is set by a rule, not by gradients: no parameter here. Modules of multi-token
-//   prediction are in
-//   prediction.cpp.
+//   The router's correction bias is set by a rule, not by gradients, and is no parameter here. Modules of multi-token
+//   prediction are in multi_token_prediction.cpp.
 //   V3.2 (sparse attention): indexer q [r_q, H_i·d_i], k [h, d_i], weights [h, H_i], LayerNorm d_i.
 #include <string>
 #include <vector>
@@ -23,7 +22,7 @@ namespace {
 struct Latent {
   std::int64_t hidden = 0, heads = 0, q_rank = 0, kv_rank = 0, rope = 0, nope = 0, value = 0;
   bool bias = false, score_dropout = false;
-  std::int64_t index_heads = 0, index_dim = 0, index_top = 0;  ///< of V3.2's indexer; 0 heads: attention to everything
+  std::int64_t index_heads = 0, index_dim = 0, index_top = 0;  ///< V3.2's indexer; 0 heads: attention to everything
 };
 
 struct DeepSeek {
@@ -33,9 +32,10 @@ struct DeepSeek {
   ExpertShape experts;
 };
 
-/// DeepSeek-V3.2: an indexer scores every earlier token, and attention reads the best `index_top` of them. The first of
-/// those queries see fewer, as those of a window do. Its weights are whole on every rank of a tensor group; its scores
-/// are products like attention's. These projections stand beside those of queries and keys that read the same tensors.
+/// Adds the indexer of DeepSeek-V3.2. It scores every earlier token, and attention reads the best `index_top` of
+/// them. As with a window, the first queries see fewer. Its weights are whole on every rank of a tensor group; its
+/// scores are products like attention's. These projections are parallel to those of queries and keys that read the
+/// same tensors.
 void add_indexer(Operators& list, const Latent& a) {
   if (a.index_heads == 0) return;
   const std::int64_t from = a.q_rank > 0 ? a.q_rank : a.hidden;
@@ -70,7 +70,7 @@ void add_latent_attention(Operators& list, const Latent& a) {
   Operator rotary;
   rotary.kind = OperatorKind::rotary;
   rotary.name = "attn.rotary";
-  rotary.in = rotary.out = (a.heads + 1) * a.rope;  // the rotated key part is one for all heads
+  rotary.in = rotary.out = (a.heads + 1) * a.rope;  // all heads share the rotated key part
   rotary.split = TpSplit::heads;
   list.push_back(rotary);
   Operator core = attention_core("attn.core", {a.hidden, a.heads, a.heads, qk, false, false, 0, false, 0, true, a.score_dropout});
@@ -101,7 +101,7 @@ LayerKind block(const DeepSeek& d, bool sparse) {
   return kind;
 }
 
-/// What the configuration classes assume when a key is absent.
+/// Holds the values that the configuration classes assume if a key is absent.
 struct Defaults {
   std::int64_t dense_layers = 3, experts = 256, top_k = 8, shared = 1;  ///< experts = 0: a dense family
   std::int64_t kv_rank = 512, rope = 64, nope = 128, value = 128;
@@ -139,7 +139,7 @@ ExpertShape read_experts(Fields& f, std::int64_t hidden, const Defaults& absent)
   return e;
 }
 
-/// Which layers are mixtures of experts: by a list where there is one.
+/// Returns which layers are mixtures of experts, by a list if there is one.
 std::vector<bool> sparse_layers(Fields& f, const DeepSeek& d) {
   const auto types = per_layer_list(f, "mlp_layer_types", d.layers, {"dense", "sparse"});
   std::vector<bool> sparse(static_cast<std::size_t>(d.layers), false);
@@ -192,7 +192,7 @@ void read(Fields& f, Model& model, const Defaults& absent) {
 void read_deepseek_v2(Fields& f, Model& model) { read(f, model, {.dense_layers = 0, .experts = 64, .shared = 2}); }
 void read_deepseek_v3(Fields& f, Model& model) { read(f, model, {}); }
 void read_deepseek_v32(Fields& f, Model& model) { read(f, model, {.indexer = true}); }
-/// Latent attention with a plain MLP (minicpm3, youtu).
+/// Reads latent attention with a plain MLP (minicpm3, youtu).
 void read_latent_dense(Fields& f, Model& model) {
   const bool minicpm = model.family == "minicpm3";
   Defaults absent{.dense_layers = 0, .experts = 0, .tied = true};

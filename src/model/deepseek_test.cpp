@@ -10,7 +10,7 @@ namespace {
 using namespace model::testing;
 using ::testing::ElementsAre;
 
-// hidden 32, 4 heads, q rank 12, kv rank 10, rope 2, nope 6, value 5:
+// The sizes are hidden 32, 4 heads, q rank 12, kv rank 10, rope 2, nope 6, value 5:
 //   q_a 32·12, norm 12, q_b 12·4·8, kv_a 32·12, norm 10, kv_b 10·4·11, out 4·5·32 = 384 + 12 + 384 + 384 + 10 + 440 +
 //   640 = 2254
 std::string small(const std::string& more = "") {
@@ -42,7 +42,7 @@ TEST(DeepSeek, DenseLayersFirstThenSharedAndRoutedExperts) {
   const Model m = load(small());
   EXPECT_THAT(order(m), ElementsAre("embedding", "decoder", "decoder.moe", "decoder.moe", "head"));
   const LayerKind& moe = kind(m, "decoder.moe");
-  // router 32·8, experts 8·3·32·16, shared 3·32·16
+  // The router has 32·8, the experts 8·3·32·16, the shared expert 3·32·16.
   EXPECT_EQ(parameter_count(moe), 2 * 32 + 2254 + 256 + 8 * 1536 + 1536);
   EXPECT_EQ(op(moe, "mlp.shared_gate_up").kind, OperatorKind::linear);
   EXPECT_EQ(op(moe, "mlp.shared_down").in, 16);
@@ -57,7 +57,8 @@ TEST(DeepSeek, MoeLayerFrequencyAndPlainQueries) {
   EXPECT_EQ(op(kind(m, "decoder"), "attn.q").parameters, 32 * 32);
 }
 
-// One module: a MoE block, the projection 2h -> h, three norms; table and matrix are those of embedding and head.
+// One module has a MoE block, the projection 2h -> h and three norms. Table and matrix are those of embedding and
+// head.
 TEST(DeepSeek, MultiTokenPredictionIsPartOfTheHead) {
   const Model without = load(small()), with = load(small(R"(, "num_nextn_predict_layers": 1)"));
   EXPECT_EQ(without.mtp_parameters, 0);
@@ -70,7 +71,7 @@ TEST(DeepSeek, MultiTokenPredictionIsPartOfTheHead) {
   EXPECT_EQ(unplanned_parts(with), unplanned_parts(without));
 }
 
-// Work of a module: its block, the projection 2·2h·h and the head's logits 2·h·V again.
+// The work of a module is its block, the projection 2·2h·h and the head's logits 2·h·V again.
 TEST(DeepSeek, MultiTokenPredictionTakesWork) {
   const Model without = load(small()), with = load(small(R"(, "num_nextn_predict_layers": 2)"));
   const Sequence sequence{.main = 128};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Diffusion transformers (Peebles and Xie 2022, arXiv 2212.09748) as the class DiTTransformer2DModel of Hugging Face
-// diffusers 0.42 builds them, whose files say `_class_name` in place of model_type: patches of a latent image, blocks
-// whose norms are shifted, scaled and gated by step and class.
+// Reads diffusion transformers (Peebles and Xie 2022, arXiv 2212.09748) as built by the class DiTTransformer2DModel
+// of Hugging Face diffusers 0.42. Their files have `_class_name` instead of model_type. The model has patches of a
+// latent image, and blocks whose norms are shifted, scaled and gated by step and class.
 //
-//   block = 4h² + 4h + 2hf + f + h (f = 4h) + adaptive norm 6h² + 6h + its own embeddings of step (256h + h² + 2h) and
-//   class ((classes + 1)·h)
-//   head  = 2h² + 2h + (h + 1)·p²·c                       h = heads · head width, p side of a patch, c output channels
+//   block   4h² + 4h + 2hf + f + h (f = 4h) + adaptive norm 6h² + 6h + its own embeddings of step (256h + h² + 2h) and
+//           class ((classes + 1)·h)
+//   head    2h² + 2h + (h + 1)·p²·c                       h = heads · head width, p side of a patch, c output channels
 //
 // Steps and classes are one vector a sample: their products are parameters here and hardly any work. Positions are
 // computed.
@@ -25,7 +25,7 @@ struct DiT {
   AttentionShape attention;
 };
 
-/// x · (1 + scale) + shift, or x · gate, with vectors of the sample.
+/// Returns x · (1 + scale) + shift, or x · gate, with vectors of the sample.
 Operator modulate(const std::string& name, std::int64_t width) { return activation(name, width, width, TpSplit::none); }
 
 LayerKind block(const DiT& d) {

@@ -11,7 +11,7 @@
 namespace espalier::model {
 namespace {
 
-/// Keys about tokens, generation, training runs and numerics: nothing that a size, a time or a byte depends on. Sorted
+/// Lists keys about tokens, generation, training runs and numerics, on which no size, time or byte depends. Sorted
 /// (binary search).
 constexpr std::array kHarmless = std::to_array<std::string_view>({
     "_attn_implementation",
@@ -106,7 +106,7 @@ constexpr std::array kHarmless = std::to_array<std::string_view>({
 std::string_view Fields::pick(Names names) const {
   std::string_view first = *names.begin();
   bool found = false;
-  for (const auto name : names) {  // all are asked for: a second name for one size is no unread key
+  for (const auto name : names) {  // all names are read: a second name for one size is not an unread key
     if (reader_->find(name) == nullptr || found) continue;
     first = name;
     found = true;
@@ -219,8 +219,8 @@ bool in_use(const base::Node& value) {
 
 namespace {
 
-/// Whether the name of a key speaks of sizes or work: those words, and none that turns it into a rate, a token or a
-/// name.
+/// Returns whether the name of a key refers to sizes or work. It contains one of these words, and none that makes it
+/// a rate, a token or a name.
 bool speaks_of_size(const std::string& key) {
   constexpr std::array kWords = std::to_array<std::string_view>({"expert",
                                                                  "moe",
@@ -255,7 +255,7 @@ bool speaks_of_size(const std::string& key) {
 
 bool harmless(const std::string& key) { return std::binary_search(kHarmless.begin(), kHarmless.end(), key); }
 
-/// A key as messages show it: control characters escaped, cut.
+/// Returns a key as shown in messages: shortened, with control characters escaped.
 std::string plain(const std::string& key) {
   const std::string text = base::in_quotes(key);
   return text.substr(1, text.size() - 2);
@@ -267,7 +267,7 @@ std::string shown(const base::Node& value) {
   return value.kind == base::NodeKind::boolean ? (value.boolean ? "true" : "false") : plain(value.text);
 }
 
-/// Keys that would make another model of it: all are named in one message, so that one change answers it.
+/// Collects keys that would change the model. One message names them all, so that one change resolves it.
 struct Refused {
   static constexpr std::size_t kNamed = 8;
   std::string first, found, removal;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields of a config.json: one value under one of several names, range-checked, with a note for each value the file did
-// not hold.
+// Reads fields of a config.json: one value under one of several names, range-checked, with a note for each value
+// missing in the file.
 //
 // The format distinguishes absent from null (class default against "derive it"); `integer_or` treats them alike,
 // `integer_nullable` does not. After the first error every getter still returns a value inside its range, so that
-// readers stay straight lists; nothing may be built before `ok()` was asked.
+// readers need no branches. Nothing may be built before `ok()` was checked.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr std::string_view kFamilyDefault = "default of the family";
 
 using Names = std::initializer_list<std::string_view>;
 
-/// Largest values accepted; far above any published model, far below what could overflow a product.
+/// Holds the largest accepted values: far above any published model, far below the overflow of a product.
 struct SizeLimits {
   static constexpr std::int64_t width = std::int64_t{1} << 24;  ///< hidden sizes, feed-forward widths
   static constexpr std::int64_t layers = 4096;
@@ -42,47 +42,47 @@ class Fields {
 
   [[nodiscard]] bool ok() const { return reader_->sink().ok(); }
   [[nodiscard]] base::Reader& reader() const { return *reader_; }
-  /// What `integer` takes for keys that are absent, with a note: a file inside another that leaves out what its class
-  /// assumes.
+  /// Sets the values of absent keys for `integer`, with a note. A nested file may leave out the defaults of its
+  /// class.
   void assume(std::vector<std::pair<std::string_view, std::int64_t>> values) { assumed_ = std::move(values); }
 
-  /// Must be there, under one of the names; null is absent.
+  /// Reads a required key under one of the names; null counts as absent.
   std::int64_t integer(Names names, std::int64_t high, std::int64_t low = 1);
-  /// Absent or null: `fallback`, with a note that says `why`.
+  /// Returns `fallback` if absent or null, with a note that states `why`.
   std::int64_t integer_or(Names names, std::int64_t high, std::int64_t fallback, std::string_view why = kFamilyDefault,
                           std::int64_t low = 1);
-  /// Absent: `absent`; null: `null`.
+  /// Returns `absent` if the key is absent, and `null` if it is null.
   std::int64_t integer_nullable(Names names, std::int64_t high, std::int64_t absent, std::int64_t null, std::string_view why,
                                 std::int64_t low = 1);
   bool flag(std::string_view name, bool fallback);
-  /// A probability that switches an operator on: is it above 0?
+  /// Returns whether a probability that switches an operator on is above 0.
   bool positive_rate(Names names, double fallback);
   double real(Names names, double low, double high, double fallback);
   std::string text(Names names, std::string fallback);
-  /// `max_position_embeddings` of a model that computes its positions: only a remark rests on it, so 0 for whatever is
-  /// no count.
+  /// Returns `max_position_embeddings` of a model that computes its positions. Only a note depends on it, so the
+  /// result is 0 if the value is no count.
   std::int64_t context_length();
 
   void fail(std::string_view key, std::int64_t found, std::string expected, std::string hint = "");
   void fail(std::string_view key, std::string found, std::string expected, std::string hint = "");
-  /// `key` must divide `whole` (head counts, widths).
+  /// Requires that `divisor` divides `whole` (head counts, widths).
   void require_divides(std::string_view divisor_key, std::int64_t divisor, std::string_view whole_key, std::int64_t whole);
   void note(ModelNote::Kind kind, std::string_view key, std::string text);
   void defaulted(std::string_view key, const std::string& value, std::string_view why = kFamilyDefault);
 
  private:
-  /// The first of `names` that is present, else the first name.
+  /// Returns the first of `names` that is present, else the first name.
   std::string_view pick(Names names) const;
   base::Reader* reader_;
   std::vector<ModelNote>* notes_;
   std::vector<std::pair<std::string_view, std::int64_t>> assumed_;
 };
 
-/// Whether a key is in use: neither null, false, 0 nor empty.
+/// Returns whether a key is in use: neither null, false, 0 nor empty.
 bool in_use(const base::Node& value);
-/// Judges the keys that nobody read. Known to have no bearing on size or cost: nothing. A name that speaks of sizes or
-/// work (experts, layers, windows, towers, multi-token prediction) with a value in use: an error, since planning
-/// without it would plan another model; where the value is text, which is no size, a note. All others: a note.
+/// Judges unread keys. A key known not to affect size or cost gives nothing. A key in use whose name refers to sizes
+/// or work (experts, layers, windows, towers, multi-token prediction) is an error, since ignoring it would plan
+/// another model. If its value is text, which is no size, it gives a note, and so do all other keys.
 void judge_unread(Fields& fields, const std::string& family);
 
 }  // namespace espalier::model

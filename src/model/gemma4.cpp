@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of Gemma 4 (Google 2026) and, of the same form, Gemma 3n (2025): norms before and after each half, norms of
-// queries, keys and (without weights) values, windows on all layers but every sixth. Layers that see everything have
-// heads of their own width and, with attention_k_eq_v, keys that are values too.
+// Reads the text models of Gemma 4 (Google 2026) and, of the same form, Gemma 3n (2025). Norms are before and after
+// each half, and on queries, keys and (without weights) values. All layers but every sixth have windows. Full layers
+// have heads of another width and, with attention_k_eq_v, keys that are also the values.
 //
 //   sliding   2·h·d·(H + KV) + 2d      full   h·D·(2·H + 2·G), with k = v h·D·(2·H + G), + 2D      dense 3·h·f + 4h
-//   mixture   beside the dense MLP: experts 3·E·h·m, router h·E + h + E, three more norms
+//   mixture   parallel to the dense MLP: experts 3·E·h·m, router h·E + h + E, another three norms
 //   d head_dim, D global_head_dim, G num_global_key_value_heads, m moe_intermediate_size
 //
-//   own embeddings   table v·L·p, h·L·p, p; a block 2·h·p + h         p hidden_size_per_layer_input, L layers, v vocab_size_per_layer_input
-//   shared keys      the last num_kv_shared_layers blocks have no projections of keys and values: those of the last
-//                    sliding and the last full block
-//                    before them are used; with use_double_wide_mlp their MLPs are twice as wide
-//
-//   Gemma 3n         n = altup_num_inputs streams of h features pass from block to block (AltUp, Baykal et al. 2023); a
-//                    block works on one, predicts
-//                    and corrects all: n³ + n² + h·n + 2h; beside attention a low-rank pair 2·h·r + h (LAuReL); (n −
-//                    1)·h² at both ends
+//   own embeddings   table v·L·p, h·L·p, p; a block 2·h·p + h
+//                    p hidden_size_per_layer_input, L layers, v vocab_size_per_layer_input
+//   shared keys      the last num_kv_shared_layers blocks do not project keys and values. They use those of the last
+//                    sliding and the last full block before them. With use_double_wide_mlp their MLPs are twice as
+//                    wide.
+//   Gemma 3n         n = altup_num_inputs streams of h features pass from block to block (AltUp, Baykal et al. 2023).
+//                    A block works on one, predicts and corrects all: n³ + n² + h·n + 2h. Parallel to attention is a
+//                    low-rank pair 2·h·r + h (LAuReL). Both ends have (n − 1)·h².
 //
 // Embeddings of each layer and shared keys travel along from where they are made to the last block (carried_hidden).
-// The table of own embeddings is whole on every rank, as in the class. What shared blocks keep of their keys is counted
+// The table of own embeddings is whole on every rank, as in the class. The keys that shared blocks keep are counted
 // with each of them. Facts: classes Gemma4TextModel and Gemma3nTextModel of Hugging Face transformers 5.23.
 #include <algorithm>
 #include <string>
@@ -32,9 +31,9 @@ namespace {
 struct Gemma4 {
   std::int64_t layers = 0, hidden = 0, ffn = 0, vocabulary = 0;
   std::int64_t own = 0, own_rows = 0;    ///< p and v
-  std::int64_t shared = 0;               ///< blocks that use the keys of others
+  std::int64_t shared = 0;               ///< blocks that use keys of other blocks
   std::int64_t streams = 1, laurel = 0;  ///< n and r of Gemma 3n
-  std::vector<std::int64_t> ffns;        ///< of each block, where they differ
+  std::vector<std::int64_t> ffns;        ///< width of each block, if they differ
   bool double_wide = false;
   bool tied = true, softcap = false, mixture = false;
   AttentionShape sliding, full;
@@ -42,7 +41,7 @@ struct Gemma4 {
   std::vector<std::int64_t> windows;
 };
 
-/// Share of the features of full layers' heads that are rotated: rope_parameters.full_attention.partial_rotary_factor.
+/// Returns the share of rotated features in full layers' heads: rope_parameters.full_attention.partial_rotary_factor.
 double rotary_share(Fields& f) {
   const base::Node* node = f.reader().find("rope_parameters");
   for (const char* key : {"full_attention", "partial_rotary_factor"}) {
@@ -53,8 +52,8 @@ double rotary_share(Fields& f) {
   return node != nullptr && node->real >= 0 && node->real <= 1 ? node->real : 0.25;
 }
 
-/// What transformers writes of full layers in place of global_head_dim and num_global_key_value_heads: the same mapping
-/// for each of them.
+/// Reads the form of transformers for full layers, which replaces global_head_dim and num_global_key_value_heads: the
+/// same mapping for each layer.
 void read_layer_config(Fields& f, const std::vector<std::int64_t>& windows, AttentionShape& full) {
   const base::Node* layers = f.reader().find("per_layer_config");
   f.reader().ignore({"per_layer_config"});
@@ -103,12 +102,12 @@ void read_windows(Fields& f, Gemma4& g) {
   g.windows = windows_of_layer_types(f, g.layers, window);
   for (auto i = static_cast<std::int64_t>(g.windows.size()); f.ok() && i < g.layers; ++i)
     g.windows.push_back((i + 1) % 6 == 0 ? 0 : window);
-  if (f.ok()) g.windows.back() = 0;  // as the class has it
+  if (f.ok()) g.windows.back() = 0;  // as in the class
 }
 
 void read_mixture(Fields& f, Gemma4& g) {
   g.mixture = f.flag("enable_moe_block", false);
-  f.reader().ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});  // without a switch of no use
+  f.reader().ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});  // unused without the switch
   if (!g.mixture) return;
   g.experts.hidden = g.hidden;
   g.experts.experts = f.integer({"num_experts"}, SizeLimits::experts);
@@ -118,8 +117,8 @@ void read_mixture(Fields& f, Gemma4& g) {
     f.fail("top_k_experts", g.experts.top_k, "at most num_experts, " + std::to_string(g.experts.experts));
 }
 
-/// Own embeddings of each layer, and keys that are used again.
-/// `shared`: what the class assumes of the number of blocks that use the keys of others.
+/// Reads own embeddings of each layer, and reused keys. `shared` is the class's default for the number of blocks that
+/// use keys of others.
 void read_travelling(Fields& f, Gemma4& g, std::int64_t shared) {
   g.own = f.integer_or({"hidden_size_per_layer_input"}, SizeLimits::width, 256, kFamilyDefault, 0);
   g.own_rows = f.integer_or({"vocab_size_per_layer_input"}, SizeLimits::vocabulary, 262144);
@@ -130,7 +129,7 @@ void read_travelling(Fields& f, Gemma4& g, std::int64_t shared) {
     const auto slides = [](std::int64_t window) { return window > 0; };
     const auto begin = g.windows.begin(), from = begin + first;
     const bool kinds = std::any_of(begin, from, slides) == std::any_of(begin, g.windows.end(), slides) &&
-                       !std::all_of(begin, from, slides);  // the last block sees everything
+                       !std::all_of(begin, from, slides);  // the last block has full attention
     if (!kinds) f.fail("num_kv_shared_layers", g.shared, "a block of each kind before those that use its keys");
   }
   if (f.ok() && f.reader().has("use_bidirectional_attention")) {
@@ -140,8 +139,8 @@ void read_travelling(Fields& f, Gemma4& g, std::int64_t shared) {
   f.reader().ignore({"use_bidirectional_attention"});
 }
 
-/// The dense MLP and the experts, side by side: each with a norm behind it, added, before the norm that closes the
-/// half.
+/// Adds the dense MLP and the experts in parallel. Each has a norm after it; they are added before the norm that
+/// closes the half.
 void add_mixture(Operators& list, const Gemma4& g) {
   list.push_back(norm("mlp.dense_norm", g.hidden, 1));
   list.push_back(norm("mlp.router_norm", g.hidden, 0));
@@ -154,8 +153,8 @@ void add_mixture(Operators& list, const Gemma4& g) {
   list.push_back(residual("mlp.add", g.hidden));
 }
 
-/// Features a token that travel along behind block i (-1: the embedding): own embeddings, and keys and values that are
-/// used again.
+/// Returns the features a token that travel along after block i (-1: the embedding): own embeddings, and reused keys
+/// and values.
 std::int64_t travelling(const Gemma4& g, std::int64_t i) {
   if (i + 1 == g.layers) return 0;
   std::int64_t features = times(g.layers, g.own);
@@ -169,7 +168,7 @@ std::int64_t travelling(const Gemma4& g, std::int64_t i) {
   return features;
 }
 
-/// A gate of the block's own embedding, and what it gives back.
+/// Adds a gate of the block's own embedding, and its projection back.
 void add_own_embedding(Operators& list, const Gemma4& g) {
   list.push_back(linear("own.gate", g.hidden, g.own, TpSplit::none, false));
   list.push_back(activation("own.activation", g.own, g.own, TpSplit::none));
@@ -178,7 +177,7 @@ void add_own_embedding(Operators& list, const Gemma4& g) {
   list.push_back(residual("own.residual", g.hidden));
 }
 
-/// A norm, a product with n columns, tanh: how much of each stream; `again`: with the weights of before.
+/// Adds the shares of the streams: a norm, a product with n columns, tanh. `again` reuses the previous weights.
 void add_stream_shares(Operators& list, const Gemma4& g, const std::string& name, bool again) {
   list.push_back(norm(name + ".norm", g.hidden, again ? 0 : 1));
   list.push_back(linear(name + ".router", g.hidden, g.streams, TpSplit::none, false));
@@ -186,7 +185,7 @@ void add_stream_shares(Operators& list, const Gemma4& g, const std::string& name
   list.push_back(activation(name + ".tanh", g.streams, g.streams, TpSplit::none));
 }
 
-/// All streams of the block are predicted from those that enter.
+/// Adds the prediction of all streams of the block from those that enter.
 void add_prediction_of_streams(Operators& list, const Gemma4& g) {
   const std::int64_t all = times(g.streams, g.hidden);
   add_stream_shares(list, g, "predict", false);
@@ -194,7 +193,7 @@ void add_prediction_of_streams(Operators& list, const Gemma4& g) {
   list.push_back(activation("predict.streams", all, all, TpSplit::none));
 }
 
-/// And corrected by what the block made of one of them.
+/// Adds their correction by the block's result for one of them.
 void add_correction_of_streams(Operators& list, const Gemma4& g) {
   const std::int64_t all = times(g.streams, g.hidden);
   add_stream_shares(list, g, "correct", true);
@@ -204,7 +203,7 @@ void add_correction_of_streams(Operators& list, const Gemma4& g) {
   list.back().parameters = list.back().parameters_unsplit = g.hidden;
 }
 
-/// Beside attention, of the same norm.
+/// Adds the low-rank pair parallel to attention, after the same norm.
 void add_low_rank(Operators& list, const Gemma4& g) {
   list.push_back(linear("laurel.down", g.hidden, g.laurel, TpSplit::none, false));
   list.back().parallel = true;
@@ -213,7 +212,7 @@ void add_low_rank(Operators& list, const Gemma4& g) {
   list.push_back(residual("laurel.residual", g.hidden));
 }
 
-/// Halves with what Gemma 3n has around them.
+/// Adds both halves, surrounded by Gemma 3n's operators.
 void add_halves(Operators& list, const Gemma4& g, Operators mixer, Operators mlp) {
   const BlockShape shape{g.hidden, 1, NormPlace::sandwich, false};
   if (g.streams == 1) return add_block(list, shape, std::move(mixer), std::move(mlp));
@@ -259,7 +258,7 @@ LayerKind embedding(const Gemma4& g) {
   const std::int64_t all = times(g.layers, g.own);
   list.push_back(table("own.table", g.own_rows, all, TpSplit::none));
   list.push_back(linear("own.project", g.hidden, all, TpSplit::none, false));
-  list.back().parallel = g.streams > 1;  // reads what streams.make reads
+  list.back().parallel = g.streams > 1;  // reads the input of streams.make
   list.push_back(norm("own.norm", all, 1));
   list.back().parameters = list.back().parameters_unsplit = g.own;
   list.push_back(residual("own.add", all));
@@ -281,7 +280,7 @@ LayerKind head(const Gemma4& g) {
   return kind;
 }
 
-/// One width for all blocks, or one for each.
+/// Reads one width for all blocks, or one for each.
 void read_widths(Fields& f, Gemma4& g) {
   const base::Node* node = f.reader().find("intermediate_size");
   if (node == nullptr || node->kind != base::NodeKind::sequence) {

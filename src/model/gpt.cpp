@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders of the GPT kind: LayerNorm with bias, full multi-head attention, two-matrix MLP, biases, dropout.
+// Reads decoders of the GPT kind: LayerNorm with bias, full multi-head attention, two-matrix MLP, biases, dropout.
 //
 //   block parameters with all biases = 4h² + 4h + 2hf + h + f + 4h  (= 12h² + 13h for f = 4h)
-//   gpt2: learned positions.  opt: learned positions (2 rows more than max_position_embeddings), optional post-norm and
-//   projections between embedding width and hidden width.  bloom: ALiBi, LayerNorm after the embedding.  gpt_neox:
-//   rotary,
-//   untied.
+//   gpt2       learned positions
+//   opt        learned positions (two rows beyond max_position_embeddings), optional post-norm, and projections between
+//              embedding width and hidden width
+//   bloom      ALiBi, LayerNorm after the embedding
+//   gpt_neox   rotary, untied
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +27,7 @@ struct Gpt {
   bool final_norm = true;
   int norm_weights = 2;  ///< weight vectors of a LayerNorm: scale and bias, or none
   bool embedding_dropout = false, hidden_dropout = false, inner_dropout = false;
-  bool parallel = false;              ///< attention and MLP side by side after one norm (gptj, falcon)
+  bool parallel = false;              ///< attention and MLP in parallel after one norm (gptj, falcon)
   bool head_bias = false;             ///< on the logits
   std::vector<std::int64_t> windows;  ///< per layer; empty = none (gpt_neo)
 };
@@ -82,7 +83,7 @@ void build(const Gpt& g, Model& model) {
   layers.add(head(g));
 }
 
-/// Sizes and heads under the family's names; head_dim = hidden / heads.
+/// Reads sizes and heads under the family's names; head_dim = hidden / heads.
 Gpt read_sizes(Fields& f, Names hidden, Names layers, Names heads) {
   Gpt g;
   g.hidden = f.integer(hidden, SizeLimits::width);
@@ -158,18 +159,18 @@ void read_gpt_neox(Fields& f, Model& model) {
   g.hidden_dropout = f.positive_rate({"hidden_dropout"}, 0);
   g.embedding_dropout = g.hidden_dropout;
   g.attention.score_dropout = f.positive_rate({"attention_dropout"}, 0);
-  // Parallel residual sums attention and MLP into one stream; both forms read and write the same elements twice a
+  // Parallel residual sums attention and MLP into one stream. Both forms read and write the same elements twice a
   // block.
   f.reader().ignore({"use_parallel_residual", "hidden_act", "attention_probs_dropout_prob",
-                     "hidden_dropout_prob"});  // the last two stand in hub files; no class reads them
+                     "hidden_dropout_prob"});  // the last two are in hub files; no class reads them
   const std::int64_t context_length = f.context_length();
   if (!f.ok()) return;
   model.context_length = context_length;
   build(g, model);
 }
 
-/// gptj and codegen: one norm, attention without biases beside an MLP with them, rotary positions, a bias on the
-/// logits.
+/// Reads gptj and codegen: one norm, attention without biases in parallel with an MLP with biases, rotary positions,
+/// a bias on the logits.
 void read_gptj(Fields& f, Model& model) {
   Gpt g = read_sizes(f, {"n_embd", "hidden_size"}, {"n_layer", "num_hidden_layers"}, {"n_head", "num_attention_heads"});
   g.ffn = f.integer_or({"n_inner", "intermediate_size"}, SizeLimits::width, 4 * g.hidden, "4 · n_embd");
@@ -188,8 +189,8 @@ void read_gptj(Fields& f, Model& model) {
   build(g, model);
 }
 
-/// gpt_neo: no biases on q, k, v; layers with a window between those without (attention_types: [[["global", "local"],
-/// 12]]).
+/// Reads gpt_neo: no biases on q, k, v; layers with and without a window alternate (attention_types: [[["global",
+/// "local"], 12]]).
 void read_gpt_neo(Fields& f, Model& model) {
   Gpt g = read_sizes(f, {"hidden_size"}, {"num_layers", "num_hidden_layers"}, {"num_heads", "num_attention_heads"});
   g.ffn = f.integer_or({"intermediate_size"}, SizeLimits::width, 4 * g.hidden, "4 · hidden_size");
@@ -211,7 +212,7 @@ void read_gpt_neo(Fields& f, Model& model) {
   build(g, model);
 }
 
-/// gpt_bigcode: GPT-2 with one key/value head.
+/// Reads gpt_bigcode: GPT-2 with one key/value head.
 void read_gpt_bigcode(Fields& f, Model& model) {
   Gpt g = read_sizes(f, {"n_embd", "hidden_size"}, {"n_layer", "num_hidden_layers"}, {"n_head", "num_attention_heads"});
   g.ffn = f.integer_or({"n_inner", "intermediate_size"}, SizeLimits::width, 4 * g.hidden, "4 · n_embd");
@@ -231,8 +232,8 @@ void read_gpt_bigcode(Fields& f, Model& model) {
   build(g, model);
 }
 
-/// falcon: one norm and one key/value head (7B), or two norms of the same input and groups of heads (40B, 180B); biases
-/// by `bias`.
+/// Reads falcon: one norm and one key/value head (7B), or two norms of the same input and groups of heads (40B,
+/// 180B). Biases depend on `bias`.
 void read_falcon(Fields& f, Model& model) {
   Gpt g = read_sizes(f, {"hidden_size", "n_embed"}, {"num_hidden_layers", "n_layer"}, {"num_attention_heads", "n_head"});
   g.ffn = f.integer_or({"ffn_hidden_size"}, SizeLimits::width, 4 * g.hidden, "4 · hidden_size");
@@ -257,7 +258,7 @@ void read_falcon(Fields& f, Model& model) {
   build(g, model);
 }
 
-/// mpt: ALiBi, norms without shift, no biases.
+/// Reads mpt: ALiBi, norms without shift, no biases.
 void read_mpt(Fields& f, Model& model) {
   Gpt g = read_sizes(f, {"d_model"}, {"n_layers"}, {"n_heads"});
   g.ffn = times(f.integer_or({"expansion_ratio"}, 1024, 4), g.hidden);
@@ -279,7 +280,7 @@ void read_mpt(Fields& f, Model& model) {
   build(g, model);
 }
 
-/// xglm (positions computed) and biogpt (learned, two rows more), decoders of the fairseq kind.
+/// Reads xglm (computed positions) and biogpt (learned, with two additional rows), decoders of the fairseq kind.
 void read_fairseq_decoder(Fields& f, Model& model) {
   const bool learned = model.family == "biogpt";
   Gpt g =

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 const std::string kGpt2 =
     R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "vocab_size": 100)";
 
-// 12h² + 13h = 12·4096 + 13·64 = 49984 a block; embedding 100·64 + 128·64; final norm 128; tied logits.
+// A block has 12h² + 13h = 12·4096 + 13·64 = 49984; embedding 100·64 + 128·64; final norm 128; tied logits.
 TEST(Gpt2, ByHand) {
   const Model m = load(kGpt2 + "}");
   EXPECT_EQ(parameter_count(kind(m, "decoder")), 49984);
@@ -52,7 +52,7 @@ TEST(Opt, TwoMorePositionsAndFinalNorm) {
   EXPECT_EQ(parameter_count(m), (100 + 130) * 64 + 2 * 49984 + 128);
 }
 
-// opt-350m's form: tokens of width 32 projected in and out, norms after the residuals, no final norm.
+// opt-350m's form has tokens of width 32 projected in and out, norms after the residuals, no final norm.
 TEST(Opt, NarrowEmbeddingAndPostNorm) {
   const Model m = load(kOpt + R"(, "word_embed_proj_dim": 32, "do_layer_norm_before": false})");
   EXPECT_EQ(parameter_count(m), 100 * 32 + 32 * 64 + 130 * 64 + 2 * 49984 + 64 * 32);
@@ -76,7 +76,7 @@ TEST(GptNeox, PartialRotaryUntied) {
 const std::string kBert = R"({"model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
   "intermediate_size": 256, "max_position_embeddings": 128, "type_vocab_size": 2, "vocab_size": 100)";
 
-// Embeddings (100 + 128 + 2)·64 + 128; head: transform 64² + 64, norm 128, decoder bias 100.
+// Embeddings have (100 + 128 + 2)·64 + 128; the head: transform 64² + 64, norm 128, decoder bias 100.
 TEST(Bert, MaskedTokenTraining) {
   const Model m = load(kBert + R"(, "architectures": ["BertForMaskedLM"]})");
   EXPECT_EQ(parameter_count(m), 230 * 64 + 128 + 2 * 49984 + 4160 + 128 + 100);
@@ -86,13 +86,13 @@ TEST(Bert, MaskedTokenTraining) {
   EXPECT_EQ(op(kind(m, "head"), "head.logits").parameters, 100);
 }
 
-// Pooler 64² + 64 and next-sentence classifier 2·64 + 2.
+// The pooler has 64² + 64 and the next-sentence classifier 2·64 + 2.
 TEST(Bert, PreTrainingAddsPoolerAndNextSentence) {
   const Model masked = load(kBert + "}"), both = load(kBert + R"(, "architectures": ["BertForPreTraining"]})");
   EXPECT_EQ(parameter_count(both) - parameter_count(masked), 4160 + 130);
 }
 
-// The whole score matrix is needed: causal_half changes nothing.
+// The whole score matrix is needed, so causal_half changes nothing.
 TEST(Bert, NotCausal) {
   const Model m = load(kBert + "}");
   EXPECT_EQ(forward_flops(kind(m, "encoder"), {.main = 32}, true).count(),

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pairs of towers under a contrastive loss: CLIP (Radford et al. 2021) and SigLIP (Zhai et al. 2023). An encoder of
-// text (LayerNorm, biases, learned positions; causal in CLIP) and one of images (tower.h), each ending in one vector a
-// sample.
+// Reads pairs of towers under a contrastive loss: CLIP (Radford et al. 2021) and SigLIP (Zhai et al. 2023). One tower
+// encodes text (LayerNorm, biases, learned positions; causal in CLIP), the other images (tower.h). Each ends in one
+// vector a sample.
 //
-//   text   V·h + P·h + blocks (4h² + 2hf + 9h + f) + 2h + h·p (SigLIP: + p)      image   tower + w·p (SigLIP: a pooling head of 4w² + 2wf + …)
+//   text    V·h + P·h + blocks (4h² + 2hf + 9h + f) + 2h + h·p (SigLIP: + p)
+//   image   tower + w·p (SigLIP: a pooling head of 4w² + 2wf + …).
 //
-// Order: embedding (text), the tower (the embedded text travels along), its pooling and projection (one token an
-// image), blocks of text, head. Of the head's work one token a sample is in; the products of all vectors of a batch
-// with each other, 2·p·batch a sample, are not, nor is the travel of an image's vector of p features past the text.
+// The order is embedding (text), the tower (the embedded text travels along), its pooling and projection (one token
+// an image), blocks of text, head. The head's work counts one token a sample. It leaves out the products of all
+// vectors of a batch with each other, 2·p·batch a sample. It also leaves out the travel of an image's vector of p
+// features past the text.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -53,7 +55,7 @@ LayerKind text_block(const TextTower& t, bool last) {
   return kind;
 }
 
-/// One token of the text, its projection, the loss; `scalars`: scale and shift of the logits.
+/// Makes the head: one token of the text, its projection, the loss; `scalars`: scale and shift of the logits.
 LayerKind head(const TextTower& t, std::int64_t projected, bool bias, std::int64_t scalars) {
   LayerKind kind = fixed_kind("head", LayerRole::head, 1, t.hidden);
   Operator chosen = pool("head.pool", t.hidden);
@@ -76,14 +78,14 @@ Model text_model(Model model, const TextTower& t, LayerKind last) {
   return model;
 }
 
-/// CLIP: the class token's features, normalised, projected.
+/// Returns CLIP's projection of the class token's features, after a norm.
 Operators class_projection(const TowerShape& t, std::int64_t projected) {
   return {pool("projector.class", times(t.merge, t.hidden)), norm("projector.norm", t.hidden, 2),
           linear("projector.linear", t.hidden, projected, TpSplit::none, false)};
 }
 
-/// SigLIP: one learned query attends to all patches; an MLP follows. Keys and values are made of every patch of the
-/// image.
+/// Returns SigLIP's pooling: one learned query attends to all patches, and an MLP follows. Keys and values are made
+/// of every patch of the image.
 Operators attention_pooling(const TowerShape& t) {
   const std::int64_t w = t.hidden, all = times(t.merge, w);
   Operator query = linear("projector.query", w, w, TpSplit::none, true);
@@ -124,7 +126,7 @@ void read_image_text_pair(Fields& f, Model& model) {
   if (!f.ok()) return;
   tower.merge = tower.tokens;  // all patches of an image become one token
   tower.unused = 0;
-  if (clip) tower.last_norm = 0;  // it works on the class token alone
+  if (clip) tower.last_norm = 0;  // the norm works only on the class token
   tower.projectors = {{"projector", clip ? class_projection(tower, projected) : attention_pooling(tower)}};
   model = with_tower(text_model(std::move(model), text, head(text, projected, !clip, clip ? 1 : 2)), tower);
   judge_unread(text_fields, model.family);

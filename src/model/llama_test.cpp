@@ -13,7 +13,7 @@ using namespace model::testing;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Sizes shared by the small models below; `more` adds or overrides nothing that is here.
+/// Holds sizes shared by the small models below; `more` must not repeat them.
 std::string small(const std::string& type, const std::string& more = "") {
   return "{\"model_type\": \"" + type + R"(", "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 8,
     "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 100)" +
@@ -30,8 +30,8 @@ TEST(Llama, BlockIsCompleteAndInOrder) {
   EXPECT_THAT(order(m), ElementsAre("embedding", "decoder", "decoder", "decoder", "decoder", "head"));
 }
 
-// head_dim 64/8 = 8: qkv 64 -> (8 + 2·2)·8 = 96, rotary over (8 + 2)·8 = 80, out 64 -> 64, gate_up 64 -> 192, down 96
-// -> 64.
+// The sizes are head_dim 64/8 = 8: qkv 64 -> (8 + 2·2)·8 = 96, rotary over (8 + 2)·8 = 80, out 64 -> 64, gate_up 64
+// -> 192, down 96 -> 64.
 TEST(Llama, Shapes) {
   const Model m = load(small("llama"));
   const LayerKind& block = kind(m, "decoder");
@@ -100,7 +100,7 @@ TEST(Mistral, WindowOnEveryLayerUnlessNull) {
   EXPECT_EQ(op(kind(load(small("mistral", R"("sliding_window": null)")), "decoder"), "attn.core").window, 0);
 }
 
-// Mistral-Nemo's form: heads·head_dim ≠ hidden.
+// Mistral-Nemo has heads·head_dim ≠ hidden.
 TEST(Mistral, HeadDimOfItsOwn) {
   const Model m = load(small("mistral", R"("head_dim": 16, "sliding_window": null)"));
   EXPECT_EQ(op(kind(m, "decoder"), "attn.qkv").out, (8 + 4) * 16);
@@ -119,7 +119,7 @@ TEST(Qwen2, WindowFromMaxWindowLayersOn) {
   EXPECT_THAT(order(m), ElementsAre("embedding", "decoder", "decoder", "decoder.sliding", "decoder.sliding", "head"));
 }
 
-// One weight vector of head_dim for all query heads and one for all key heads, replicated under TP.
+// There is one weight vector of head_dim for all query heads and one for all key heads, replicated under TP.
 TEST(Qwen3, HeadNorms) {
   const Model m = load(small("qwen3", R"("head_dim": 32)"));
   const LayerKind& block = kind(m, "decoder");
@@ -140,7 +140,7 @@ TEST(Qwen3Moe, SparseStepAndDenseLayers) {
               ElementsAre("embedding", "decoder.moe", "decoder", "decoder.moe", "decoder", "head"));
 }
 
-// Router 64·4, experts 4·3·64·96; two of four experts work on a token.
+// The router has 64·4, the experts 4·3·64·96; two of four experts work on a token.
 TEST(Mixtral, ExpertsCountFullyAndWorkByTopK) {
   const Model m = load(small("mixtral", R"("num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": null)"));
   const LayerKind& block = kind(m, "decoder.moe");
@@ -201,7 +201,7 @@ TEST(Llama, RefusesImpossibleSizes) {
   EXPECT_THAT(error_of(small("llama", R"("per_layer_config": {"00": {"intermediate_size": 4}})")), HasSubstr("per_layer_config"));
 }
 
-// Parameters of any llama = V·h·(2 − tied) + L·(h·(H + 2KV)·d + H·d·h + 3·h·f + 2h) + h.
+// The parameters of any llama are V·h·(2 − tied) + L·(h·(H + 2KV)·d + H·d·h + 3·h·f + 2h) + h.
 TEST(Llama, CountFormulaHoldsForAllShapes) {
   rc::check([] {
     const auto kv = *rc::gen::inRange<std::int64_t>(1, 5), heads = kv * *rc::gen::inRange<std::int64_t>(1, 5);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a Hugging Face config.json: which family, its reader, then what holds for all families.
+// Reads a Hugging Face config.json: its family, with the family's reader, then the common parts of all families.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -24,11 +24,11 @@ struct ModelFamily {
   std::string_view type;          ///< model_type
   std::string_view architecture;  ///< prefix of architectures[0], for files without model_type
   model::ReadFamily read;
-  const model::Traits* traits = nullptr;      ///< of a family that is a row of switches
-  const model::TowerFamily* tower = nullptr;  ///< of a family with text and images
+  const model::Traits* traits = nullptr;      ///< traits of a family that is a row of switches
+  const model::TowerFamily* tower = nullptr;  ///< tower of a family with text and images
 };
 
-/// Families with a reader of their own; rows of switches are in decoder_families.cpp, those with towers in
+/// Lists families with a reader of their own. Rows of switches are in decoder_families.cpp, those with towers in
 /// tower_families.cpp.
 constexpr std::array kReaders = std::to_array<ModelFamily>({
     {"albert", "Albert", model::read_albert},
@@ -90,7 +90,7 @@ constexpr std::array kReaders = std::to_array<ModelFamily>({
     {"zamba2", "Zamba2", model::read_zamba2},
 });
 
-/// All families, sorted by type.
+/// Returns all families, sorted by type.
 const std::vector<ModelFamily>& families() {
   static const std::vector<ModelFamily> all = [] {
     std::vector<ModelFamily> rows(kReaders.begin(), kReaders.end());
@@ -109,7 +109,8 @@ const ModelFamily* find_type(std::string_view type) {
   return at == families().end() ? nullptr : &*at;
 }
 
-/// "LlamaForCausalLM" -> llama. "Gemma3ForCausalLM" is the text model, "Gemma3ForConditionalGeneration" the nested one.
+/// Maps "LlamaForCausalLM" to llama. "Gemma3ForCausalLM" is the text model, "Gemma3ForConditionalGeneration" the
+/// nested one.
 const ModelFamily* find_architecture(std::string_view name) {
   if (name == "Gemma3ForCausalLM") return find_type("gemma3_text");
   const std::size_t cut =
@@ -120,7 +121,8 @@ const ModelFamily* find_architecture(std::string_view name) {
   return at == families().end() ? nullptr : &*at;
 }
 
-/// Letters and digits in lower case, a doubled letter once: "GPT-NeoX" and "gpt_neox", "lama" and "llama" are one word.
+/// Keeps letters and digits in lower case, and a doubled letter once: "GPT-NeoX" equals "gpt_neox", and "lama" equals
+/// "llama".
 std::string bare(std::string_view word) {
   std::string out;
   for (const char given : word) {
@@ -131,7 +133,7 @@ std::string bare(std::string_view word) {
   return out;
 }
 
-/// Equal but for two neighbouring letters that changed places ("mixtarl").
+/// Returns whether two words are equal except for two swapped neighbouring letters ("mixtarl").
 bool swapped(const std::string& a, const std::string& b) {
   const auto first = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   if (a.size() != b.size() || first.first == a.end()) return false;
@@ -141,9 +143,9 @@ bool swapped(const std::string& a, const std::string& b) {
          a.compare(at + 2, std::string::npos, b, at + 2) == 0;
 }
 
-/// The family that is spelt otherwise here; empty when there is none. Never a family whose name merely resembles:
-/// llama4, mllama, mt5, bart and gptj have other layers than llama, t5, bert and gpt2, and edit distance does not know
-/// that.
+/// Returns the family with another spelling of this name; empty if there is none. It never returns a family whose
+/// name is merely similar. llama4, mllama, mt5, bart and gptj have other layers than llama, t5, bert and gpt2, and
+/// edit distance cannot tell.
 std::string same_family(const std::string& type) {
   constexpr std::size_t kLongest = 40;
   if (type.size() > kLongest) return "";
@@ -167,7 +169,7 @@ std::string quoted(const std::string& text) {
   return result += '"';
 }
 
-/// Types of files that later releases of transformers write under another name, for the same layers.
+/// Lists types of files that later releases of transformers write under another name, for the same layers.
 constexpr std::array kRenamed = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"Yi", "llama"},                 // huggingface.co/01-ai/Yi-34B, discussion 11
     {"RefinedWeb", "falcon"},        // huggingface.co/tiiuae/falcon-40b, history of config.json
@@ -176,10 +178,11 @@ constexpr std::array kRenamed = std::to_array<std::pair<std::string_view, std::s
     {"phi-msft", "phi"},             // huggingface.co/microsoft/phi-2
 });
 
-/// Remedies where no reader knows the file: its known part, its twin, or a description of its layers.
+/// Returns the remedies for a file without a reader: its known part, its twin, or a description of its layers.
 std::string help_for(const base::Reader& reader, const std::string& type) {
   const std::string lists =
-      base::cat("docs/models.md lists the ", families().size() - 1, " known model_type values");  // "blocks" is our own
+      // "blocks" is our own.
+      base::cat("docs/models.md lists the ", families().size() - 1, " known model_type values");
   const std::string describe =
       base::cat("none is taken in its place: describe its layers as blocks (docs/models.md#blocks); ", lists);
   if (const std::string same = same_family(type); !same.empty()) return base::cat("did you mean ", quoted(same), "? ", lists);
@@ -211,7 +214,7 @@ void refuse_family(base::Reader& reader, const std::string& type) {
               "the model_type of a Hugging Face config.json", help_for(reader, ""));
 }
 
-/// Null with an error in the sink when the file's family is not known.
+/// Returns the file's family. Returns null, with an error in the sink, if it is not known.
 const ModelFamily* choose_family(base::Reader& reader, std::vector<ModelNote>& notes) {
   if (reader.has("model_type")) {
     const std::string type = reader.required_string("model_type");
@@ -236,10 +239,10 @@ const ModelFamily* choose_family(base::Reader& reader, std::vector<ModelNote>& n
   return nullptr;
 }
 
-/// Keys that change the meaning of everything else and that no family here reads.
+/// Refuses keys that change the meaning of all others and that no family here reads.
 void refuse_unsupported(Fields& fields, std::string_view family) {
   const base::Node* per_layer = fields.reader().find("per_layer_config");
-  const bool read = family == "gemma4_text";  // whose full layers differ in heads
+  const bool read = family == "gemma4_text";  // its full layers differ in heads
   if (!read && per_layer != nullptr && (!per_layer->members.empty() || !per_layer->items.empty())) {
     fields.fail("per_layer_config", "per-layer sizes", "one set of sizes for all layers",
                 "per_layer_config (pruned or searched architectures) is not supported");
@@ -250,7 +253,7 @@ void refuse_unsupported(Fields& fields, std::string_view family) {
   }
 }
 
-/// The totals must be usable numbers: 2^50 parameters, a thousand times the largest model known.
+/// Checks that the totals are usable numbers: at most 2^50 parameters, a thousand times the largest known model.
 void check_totals(Fields& fields, const Model& model) {
   constexpr double kMost = 1125899906842624.0;
   double sum = 0;
@@ -261,7 +264,7 @@ void check_totals(Fields& fields, const Model& model) {
     fields.fail("model_type", "sizes that multiply to more than 2^50 parameters", "a model of at most 2^50 parameters");
 }
 
-/// "models/llama-3-8b/config.json" -> "llama-3-8b"; "gpt.json" -> "gpt".
+/// Maps "models/llama-3-8b/config.json" to "llama-3-8b", and "gpt.json" to "gpt".
 std::string name_from(const std::string& where) {
   const std::size_t slash = where.find_last_of('/');
   const std::string file = slash == std::string::npos ? where : where.substr(slash + 1);
@@ -300,8 +303,8 @@ std::vector<std::string> known_model_families() {
 
 namespace {
 
-/// Python's json writes Infinity and NaN, which JSON has not; in the hub's files they are limits of time steps. Each
-/// becomes a number of the same length, so that positions in messages hold; inside strings nothing changes.
+/// Replaces Infinity and NaN, which Python's json writes and JSON lacks. In the hub's files they are limits of time
+/// steps. Each becomes a number of the same length, so that positions in messages stay valid. Strings do not change.
 std::string without_python_numbers(std::string_view json) {
   std::string text(json);
   bool quoted = false;
@@ -355,7 +358,7 @@ Result<Model> load_model_file(const std::string& path) {
   if (!text.ok()) return text.error();
   const std::string extension = std::filesystem::path(file).extension().string();
   if (extension != ".yaml" && extension != ".yml") return load_model(*text, file);
-  // a description in blocks; config.json files are JSON
+  // The file holds a description in blocks; config.json files are JSON.
   const Result<base::Document> document = base::read_yaml(*text, file);
   if (!document.ok()) return document.error();
   return load_model(base::to_json(document->root), file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What load_model refuses, and how it says so; hostile values end in an error, never in a crash or an overflow.
+// Tests what load_model refuses, and its messages. Hostile values end in an error, never in a crash or an overflow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ TEST(LoadModel, AnUnknownTypeIsToldWhatHelps) {
   EXPECT_THAT(error_of(R"({"model_type": "rwkv"})"),
               AllOf(HasSubstr("\"rwkv\""), HasSubstr("test.json:1:"), HasSubstr("docs/models.md#blocks")));
   EXPECT_THAT(error_of(R"({"model_type": "lama"})"), HasSubstr("did you mean \"llama\""));
-  // Remedies: the known part, the name in later releases, the known twin, a class of diffusers.
+  // The remedies are the known part, the name in later releases, the known twin, and a class of diffusers.
   EXPECT_THAT(error_of(R"({"model_type": "my_vlm", "text_config": {"model_type": "qwen3"}})"),
               HasSubstr("text_config is a known one, \"qwen3\""));
   EXPECT_THAT(error_of(R"({"model_type": "Yi"})"), HasSubstr("--set model.model_type=llama"));
@@ -72,7 +72,7 @@ TEST(LoadModel, WrongTypesAndNotAnObject) {
   EXPECT_FALSE(load_model_file("/no/such/file/config.json").ok());
 }
 
-/// Every integer size of every family at hostile values: a plain error or a plain model, within the limits.
+/// Sets every integer size of every family to hostile values: the result is an error, or a model within the limits.
 TEST(LoadModel, HostileNumbersNeverOverflow) {
   const char* const files[] = {
       R"({"model_type": "llama", "hidden_size": @, "num_hidden_layers": @, "num_attention_heads": @, "num_key_value_heads": @,
@@ -101,7 +101,7 @@ TEST(LoadModel, HostileNumbersNeverOverflow) {
       "[]", "{\"a\": 1}"};
   rc::check([&] {
     std::string text = files[*rc::gen::inRange<std::size_t>(0, std::size(files))];
-    // Mostly legal values, so that deep combinations are reached.
+    // Most values are legal, so that deep combinations are reached.
     const bool tame = *rc::gen::arbitrary<bool>();
     for (std::size_t at = text.find('@'); at != std::string::npos; at = text.find('@')) {
       text.replace(at, 1, values[*rc::gen::inRange<std::size_t>(0, tame ? 6 : values.size())]);
@@ -137,8 +137,7 @@ TEST(LoadModel, UnknownKeysAreBounded) {
   EXPECT_LE(load(text + "}").notes.size(), 60u);
 }
 
-/// What a family builds is well formed: one embedding in front, one head at the end, unique operator names, used kinds
-/// only.
+/// Models are well formed: one embedding in front, one head at the end, unique operator names, and only used kinds.
 TEST(LoadModel, ModelsAreWellFormed) {
   const Model m = load(R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 3, "n_head": 4, "vocab_size": 10})");
   EXPECT_EQ(m.layer(0).role, LayerRole::embedding);

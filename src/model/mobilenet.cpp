@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// MobileNet-V5 (timm: mobilenetv5_300m_enc), through which Gemma 3n sees: units of convolutions and attention over an
-// image that becomes smaller from stage to stage. The file names the network; its sizes are those of timm 1.0
+// Reads MobileNet-V5 (timm: mobilenetv5_300m_enc), the image tower of Gemma 3n: units of convolutions and attention
+// over an image that shrinks from stage to stage. The file names the network. Its sizes are those of timm 1.0
 // (timm/models/mobilenetv5.py), for images of 768 by 768.
 //
-//   fused     3×3 c → e·c, pointwise e·c → o, two norms:                   9·c·e·c + e·c·o + e·c + o
-//   inverted  [depthwise a×a] pointwise c → e·c [depthwise k×k] pointwise → o, a norm each, a scale o
-//   attention norm c, queries c → h·d, one key and value c → d each (on a quarter of the places: depthwise 3×3 and norm
-//   before), out, a scale c
-//   fusion    features of stages 3 and 4, side by side on the places of stage 3: pointwise 1920 → 3840 → 2048, norms, a
-//             mean over 3 by 3 places
+//   fused       3×3 c → e·c, pointwise e·c → o, two norms: 9·c·e·c + e·c·o + e·c + o
+//   inverted    [depthwise a×a] pointwise c → e·c [depthwise k×k] pointwise → o, a norm each, a scale o
+//   attention   norm c, queries c → h·d, one key and value c → d each (on a quarter of the places: depthwise 3×3 and
+//               norm before), out, a scale c
+//   fusion      features of stages 3 and 4, concatenated on the places of stage 3: pointwise 1920 → 3840 → 2048, norms,
+//               a mean over 3 by 3 places.
 //
 // Tokens are the places of the first convolution, 384² an image; a stage of half the side has a quarter of them
-// (tokens_divisor). An operator that reads more places than it writes reads so many features more. What stage 3 hands
-// past stage 4 to the fusion is part of what stage 4's layers hand on. Kernels over 3×3 places are products over their
-// unfolded input.
+// (tokens_divisor). An operator that reads more places than it writes reads proportionally more features. The
+// features that stage 3 passes to the fusion are part of stage 4's output. Kernels over 3×3 places are products over
+// their unfolded input.
 #include <string>
 #include <utility>
 
@@ -25,13 +25,13 @@ namespace {
 
 enum class Unit { fused, inverted, attention };
 
-/// `count` units alike; `shrinks`: half the side behind it.
+/// Describes `count` equal units; `shrinks`: the side is halved after it.
 struct MobilenetStage {
   Unit unit;
   std::int64_t count, in, out, expand;
   std::int64_t start, middle;  ///< sides of depthwise kernels; 0 = none
   bool shrinks;
-  std::int64_t heads, width;  ///< of attention
+  std::int64_t heads, width;  ///< number and width of attention heads
   bool few_keys;              ///< keys and values on a quarter of the places
 };
 
@@ -59,26 +59,26 @@ constexpr MobilenetStage kStages[] = {
     {Unit::attention, kPairsOfFourth, kFourth, kFourth, 2, 0, 0, false, 16, 96, false},
 };
 
-/// A kernel of side² places over all features; `places`: those it reads for each that it writes.
+/// Returns a kernel of side² places over all features.
 Operator wide_kernel(std::string name, std::int64_t side, std::int64_t in, std::int64_t out) {
   return linear(std::move(name), side * side * in, out, TpSplit::none, false);
 }
 
-/// The same on each place alone, `more` places of its input a token.
+/// Returns a pointwise product, with `more` places of its input a token.
 Operator point(std::string name, std::int64_t in, std::int64_t out, std::int64_t more) {
   Operator op = linear(std::move(name), more * in, out, TpSplit::none, false);
   op.parameters = op.parameters_unsplit = in * out;
   return op;
 }
 
-/// A norm with one weight a feature, on `more` places a token.
+/// Returns a norm with one weight a feature, on `more` places a token.
 Operator places_norm(std::string name, std::int64_t width, std::int64_t more = 1) {
   Operator op = norm(std::move(name), more * width, 0);
   op.parameters = op.parameters_unsplit = width;
   return op;
 }
 
-/// A depthwise kernel that writes `more` places a token.
+/// Adds a depthwise kernel that writes `more` places a token.
 void add_depthwise(Operators& list, const std::string& name, std::int64_t side, std::int64_t width, std::int64_t more) {
   list.push_back(causal_conv(name, more * width, side * side, false));
   list.back().parameters = side * side * width;
@@ -118,7 +118,7 @@ Operators inverted_unit(const MobilenetStage& r) {
   return list;
 }
 
-/// Many queries, one key and one value; behind it an inverted unit without depthwise kernels.
+/// Returns an attention unit: many queries, one key and one value, then an inverted unit without depthwise kernels.
 Operators attention_unit(const MobilenetStage& r, std::int64_t tokens) {
   const std::int64_t fewer = r.few_keys ? 4 : 1;
   AttentionShape shape;

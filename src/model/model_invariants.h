@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The border of the module: every model that leaves it is checked. Who counts its layers need not look again.
+// Defines the output check of the module: every model that leaves it is checked. Code that counts its layers need not
+// check again.
 //
 //   layers       at least an embedding and a head, the first and the last; every index names a kind
 //   kinds        tokens: a fixed number, or those of a stream over `tokens_divisor`; names of operators are unique
@@ -13,7 +14,7 @@
 
 namespace espalier::model {
 
-/// Throws base::InternalError where a model breaks one of these: a bug of the reader of its family.
+/// Throws base::InternalError if a model violates one of these. This indicates a bug in its family's reader.
 void check_model(const Model& model);
 
 }  // namespace espalier::model

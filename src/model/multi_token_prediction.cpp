@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multi-token prediction: modules behind the last block that predict the tokens after the next one.
+// Implements multi-token prediction: modules after the last block that predict the tokens after the next one.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -10,14 +10,14 @@
 namespace espalier::model {
 namespace {
 
-/// Operators of one module, named "mtp.…" ("mtp2.…" of the second).
+/// Returns the operators of one module, named "mtp.…" (the second: "mtp2.…").
 Operators module_operators(const Model& model, std::int64_t index, const LayerKind& block) {
   const std::int64_t h = block.hidden;
   const std::string prefix = index == 0 ? "mtp." : "mtp" + std::to_string(index + 1) + ".";
   Operators list;
   add_token_embedding(list, model.vocabulary, h);
   list.back().parameters = list.back().parameters_unsplit = 0;  // the embedding's table
-  // of the tokens and of the hidden state, beside each other
+  // The norms of the tokens and of the hidden state are one operator.
   Operator norms = norm("norms", 2 * h, 1);
   list.push_back(std::move(norms));
   list.push_back(linear("projection", 2 * h, h, TpSplit::none, false));

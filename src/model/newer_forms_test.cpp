@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forms that no other family shares, counted by hand on small sizes: pairs of towers, heads of two widths, keys that
-// are values, terms of relative positions, adaptive norms, an encoder and a decoder of Gemma's blocks, recordings in a
-// text. Exact counts of whole classes: class_defaults_test.cpp.
+// Counts by hand, on small sizes, forms that no other family shares. These are pairs of towers, heads of two widths,
+// keys that are values, terms of relative positions and adaptive norms. Others are an encoder and a decoder of
+// Gemma's blocks, and recordings in a text. class_defaults_test.cpp has exact counts of whole classes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@ std::string pair(const std::string& type) {
     "image_size": 4}})";
 }
 
-// CLIP: the class token's 8 features, norm 16, 8 · 6; the text's last block ends in a norm, its head is 8 · 6 and a
-// scale.
+// CLIP has the class token's 8 features, norm 16, 8 · 6. The text's last block ends in a norm; its head is 8 · 6 and
+// a scale.
 TEST(ImageTextPair, Clip) {
   const Model m = load(pair("clip"));
   EXPECT_THAT(order(m), ElementsAre("embedding", "tower.first.last", "projector", "text", "text.last", "head"));
@@ -34,8 +34,8 @@ TEST(ImageTextPair, Clip) {
   EXPECT_EQ(tokens_per_sample(kind(m, "head"), s), 1);
 }
 
-// SigLIP's pooling head: query 8 + 72, keys and values 2 · 72, output 72, norm 16, MLP 8·20 + 20 + 20·8 + 8. Keys and
-// values are made of all 4 patches: 2 · (4·8) · 16 FLOPs, as those of four tokens.
+// SigLIP's pooling head has query 8 + 72, keys and values 2 · 72, output 72, norm 16, MLP 8·20 + 20 + 20·8 + 8. Keys
+// and values are made of all 4 patches: 2 · (4·8) · 16 FLOPs, as those of four tokens.
 TEST(ImageTextPair, SiglipPoolsByAttention) {
   const Model m = load(pair("siglip"));
   const LayerKind& projector = kind(m, "projector");
@@ -51,8 +51,8 @@ std::string gemma4(const std::string& more) {
          more + "}";
 }
 
-// Sliding: 16·(16 + 2·8) and 16·16 back, norms 4 + 4; full: 16·(32 + 8), keys that are values, 32·16 back, norms 8 + 8;
-// MLP 3·16·24, four norms.
+// Sliding layers have 16·(16 + 2·8) and 16·16 back, norms 4 + 4. Full layers have 16·(32 + 8), keys that are values,
+// 32·16 back, norms 8 + 8. Both have an MLP of 3·16·24 and four norms.
 TEST(Gemma4, HeadsOfTwoWidths) {
   const Model m = load(gemma4(R"("attention_k_eq_v": true, "hidden_size_per_layer_input": 0)"));
   const std::int64_t rest = 3 * 16 * 24 + 4 * 16;
@@ -64,7 +64,7 @@ TEST(Gemma4, HeadsOfTwoWidths) {
   EXPECT_EQ(m.layer(6).name, "decoder");
 }
 
-// Router 16·3, a scale of 16 features and of 3 experts; experts 3·3·16·5; three norms more.
+// The router has 16·3, a scale of 16 features and of 3 experts; experts 3·3·16·5; another three norms.
 TEST(Gemma4, ExpertsBesideTheMlp) {
   const std::string experts = R"("enable_moe_block": true, "num_experts": 3, "top_k_experts": 2, "moe_intermediate_size": 5, )";
   const Model m = load(gemma4(experts + R"("hidden_size_per_layer_input": 0)"));
@@ -73,9 +73,9 @@ TEST(Gemma4, ExpertsBesideTheMlp) {
             16 * 3 + 16 + 3 + 3 * 3 * 16 * 5 + 3 * 16);
 }
 
-// Own embeddings of 2 features for 6 blocks: a table of 12 · 10, a projection 16 · 12, a norm 2; in a block 2·16·2 and
-// a norm 16. The last three blocks use keys of block 0 (2·2·4 features) and of block 2 (2·1·8): 12 features travel
-// behind the embedding, 28 behind block 0, 44 behind 2.
+// Own embeddings of 2 features for 6 blocks have a table of 12 · 10, a projection 16 · 12, a norm 2; in a block
+// 2·16·2 and a norm 16. The last three blocks use keys of block 0 (2·2·4 features) and of block 2 (2·1·8): 12
+// features travel after the embedding, 28 after block 0, 44 after 2.
 TEST(Gemma4, OwnEmbeddingsAndSharedKeysTravelAlong) {
   const std::string types = R"("layer_types": ["sliding_attention", "full_attention", "full_attention", "sliding_attention",
     "sliding_attention", "full_attention"], "attention_k_eq_v": true, "use_double_wide_mlp": true, "num_kv_shared_layers": 3, )";
@@ -89,8 +89,8 @@ TEST(Gemma4, OwnEmbeddingsAndSharedKeysTravelAlong) {
   EXPECT_THAT(along, ElementsAre(12, 28, 28, 44, 44, 44, 0));
 }
 
-// Gemma 3n, two streams of 16: a block has 2³ + 2² + 16·2 + 2·16 for them and 2·16·3 + 16 beside attention; both ends
-// 16²; 32 features are handed on.
+// Gemma 3n has two streams of 16. A block has 2³ + 2² + 16·2 + 2·16 for them and 2·16·3 + 16 parallel to attention;
+// both ends have 16²; 32 features are passed on.
 TEST(Gemma3n, StreamsPassFromBlockToBlock) {
   const Model m = load(R"({"model_type": "gemma3n_text", "hidden_size": 16, "intermediate_size": [24, 20], "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 32, "hidden_size_per_layer_input": 2,
@@ -112,8 +112,8 @@ TEST(Gemma4, WhatIsNotUnderstoodIsRefused) {
               HasSubstr("per_layer_config"));
 }
 
-// Two terms, each a product of 2 heads of 4 features with 2·5 positions; their table and its norm stand with the
-// embedding, no weights here.
+// There are two terms, each a product of 2 heads of 4 features with 2·5 positions. Their table and its norm belong to
+// the embedding; they have no weights here.
 TEST(Deberta, TermsOfRelativePositions) {
   const std::string sizes = R"({"model_type": "deberta-v2", "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2,
     "num_attention_heads": 2, "vocab_size": 32, "position_biased_input": false, "relative_attention": true, "position_buckets": 5,
@@ -127,7 +127,8 @@ TEST(Deberta, TermsOfRelativePositions) {
   EXPECT_THAT(error_of(sizes + R"(true, "conv_kernel_size": 3, "conv_groups": 2})"), HasSubstr("one group"));
 }
 
-// h = 8: attention 4·64 + 4·8, MLP 2·8·32 + 32 + 8, adaptive norm 6·64 + 48, step 256·8 + 8 + 64 + 8, class 11·8.
+// The sizes for h = 8: attention 4·64 + 4·8, MLP 2·8·32 + 32 + 8, adaptive norm 6·64 + 48, step 256·8 + 8 + 64 + 8,
+// class 11·8.
 TEST(DiT, ParametersByHand) {
   const Model m =
       load(R"({"_class_name": "DiTTransformer2DModel", "num_attention_heads": 2, "attention_head_dim": 4, "num_layers": 3,
@@ -147,8 +148,8 @@ std::string t5gemma(int decoder_width) {
   return R"({"model_type": "t5gemma", "encoder": )" + stack(16, 2) + R"(, "decoder": )" + stack(decoder_width, 2) + "}";
 }
 
-// Self- and cross-attention alike 16·(8 + 2·4) + 8·16, MLP 3·16·24, six norms; the first block looks up in a table of
-// its own.
+// Self- and cross-attention each have 16·(8 + 2·4) + 8·16, the MLP 3·16·24; there are six norms. The first block
+// looks up tokens in a separate table.
 TEST(T5Gemma, ParametersByHand) {
   const Model m = load(t5gemma(16));
   EXPECT_THAT(order(m),
@@ -159,8 +160,8 @@ TEST(T5Gemma, ParametersByHand) {
   EXPECT_THAT(error_of(t5gemma(8)), HasSubstr("unequal widths"));
 }
 
-// Swin V2 of width 8 with 2 heads: keys without bias, a scale a head, biases of 2·512 + 512 + 512·2; merging norms the
-// 16 that it makes.
+// Swin V2 of width 8 with 2 heads has keys without bias, a scale a head, biases of 2·512 + 512 + 512·2. Merging norms
+// its output of 16.
 TEST(SwinV2, ParametersByHand) {
   const std::string sizes = R"({"model_type": ")",
                     rest = R"(", "image_size": 16, "embed_dim": 8, "depths": [1, 1], "num_heads": [2, 2],
@@ -173,8 +174,8 @@ TEST(SwinV2, ParametersByHand) {
   EXPECT_EQ(op(kind(second, "swin.stage1"), "attn.q_norm").parameters, 0);
 }
 
-// Recordings of 10 tokens of 5 bins: convolutions 3·5·8 + 8 and 3·8·8 + 8, keys without bias, tokens pooled by twos,
-// norm 16, 8 · 16 + 16.
+// Recordings have 10 tokens of 5 bins: convolutions 3·5·8 + 8 and 3·8·8 + 8, keys without bias, tokens pooled in
+// pairs, norm 16, 8 · 16 + 16.
 TEST(Sound, FramesStandInTheText) {
   const Model m =
       load(R"({"model_type": "qwen2_audio", "text_config": {"model_type": "qwen2", "hidden_size": 16, "intermediate_size": 24,
@@ -188,7 +189,7 @@ TEST(Sound, FramesStandInTheText) {
   EXPECT_EQ(tokens_per_sample(kind(m, "projector"), {.main = 64, .encoder = 10}), 5);
 }
 
-// Features of two layers of the tower are put together: 2·8 in, not 8.
+// Features of two layers of the tower are concatenated: 2·8 in, not 8.
 TEST(Llava, ProjectsFeaturesOfSeveralLayers) {
   const auto model = [](const std::string& layers) {
     return load(R"({"model_type": "llava", "vision_feature_layer": )" + layers + R"(, "text_config": {"model_type": "llama",

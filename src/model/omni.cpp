@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Qwen2.5-Omni (Qwen 2025, arXiv 2503.20215): a thinker that reads, sees and hears, a talker that speaks its answers as
-// codes, and what makes sound of those. The three are trained apart; the thinker is what is planned, and a note says
-// how many parameters the talker has:
+// Reads Qwen2.5-Omni (Qwen 2025, arXiv 2503.20215). A thinker takes text, images and sound, a talker produces its
+// answers as codes, and another part makes sound of those. The three are trained separately. The thinker is planned,
+// and a note states how many parameters the talker has:
 //
-//   talker = a qwen2 of its own sizes, rows e wide in its table, and e·h + h from the thinker's features;   e embedding_size
+//   talker   a qwen2 of its own sizes, rows e wide in its table, and e·h + h from the thinker's features;
+//            e embedding_size
 #include <algorithm>
 #include <string>
 
@@ -13,7 +14,7 @@
 namespace espalier::model {
 namespace {
 
-/// Parameters of the talker; 0: the file has none.
+/// Returns the parameters of the talker; 0 if the file has none.
 std::int64_t talker_parameters(Fields& top) {
   if (!top.reader().has("talker_config")) return 0;
   base::Reader reader = top.reader().child("talker_config", true);

@@ -20,7 +20,7 @@ Operator make(OperatorKind kind, std::string name, std::int64_t in, std::int64_t
   return op;
 }
 
-/// A norm over features that are split like heads: its weights are split with them.
+/// Returns a norm over features that are split like heads: its weights are split with them.
 Operator split_norm(std::string name, std::int64_t width, int weights) {
   Operator op = make(OperatorKind::norm, std::move(name), width, width, TpSplit::heads);
   op.parameters = weights * width;
@@ -113,7 +113,7 @@ Operator attention_core(std::string name, const AttentionShape& shape) {
 
 void add_attention(Operators& list, const std::string& prefix, const AttentionShape& shape) {
   const std::int64_t query = shape.heads * shape.head_dim, key = shape.kv_heads * shape.head_dim;
-  const std::int64_t made = shape.foreign_keys ? 0 : shape.keys_are_values ? 1 : 2;  // of keys and values
+  const std::int64_t made = shape.foreign_keys ? 0 : shape.keys_are_values ? 1 : 2;  // number of keys and values
   if (shape.gate > 0) list.push_back(linear(prefix + ".gate", shape.hidden, shape.gate, TpSplit::column, false));
   list.push_back(linear(prefix + ".qkv", shape.hidden, query + made * key, TpSplit::column, shape.qkv_bias));
   if (shape.qk_norm) {
@@ -227,7 +227,7 @@ void LayerList::add(LayerKind kind) {
   if (same == kinds.end()) {
     kinds.push_back(std::move(kind));
   } else {
-    ESPALIER_CHECK(*same == kind);  // a name stands for one kind
+    ESPALIER_CHECK(*same == kind);  // a name identifies one kind
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists with one entry per layer: layer_types, mlp_layer_types.
+// Reads lists with one entry per layer: layer_types, mlp_layer_types.
 #include <algorithm>
 #include <string>
 

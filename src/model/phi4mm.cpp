@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Phi-4-multimodal as the hub's own class has it (Microsoft 2025, arXiv 2503.01743): Phi-3's text, SigLIP's and a
-// conformer's tower (sound_towers.cpp), and low-rank adapters for each way of sensing on the projections of every
-// block:
+// Reads Phi-4-multimodal in the form of the hub's own class (Microsoft 2025, arXiv 2503.01743). It has Phi-3's text,
+// the towers of SigLIP and of a conformer (sound_towers.cpp), and low-rank adapters for each modality on the
+// projections of every block:
 //
 //   adapters of a block   r·(in + out) of queries, keys and values, output, gate and up, down;  r = vision_lora.r,
-//                         speech_lora.r
+//                         speech_lora.r.
 //
-// They are parameters of the model like others. A sample with images runs those of vision, beside recordings too; those
-// of speech are held. The tower of images stands in the class and not in the file: SigLIP so400m of patches of 14,
-// images of 448. The file of transformers (phi4_multimodal) has the towers and no adapters.
+// They are ordinary parameters of the model. A sample with images runs those of vision, even if it also has
+// recordings; those of speech are held. The image tower is defined by the class and not by the file: SigLIP so400m
+// with patches of 14, images of 448. The file of transformers (phi4_multimodal) has the towers and no adapters.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,7 +19,7 @@
 namespace espalier::model {
 namespace {
 
-/// Rank of an adapter, and that it stands where it is known to.
+/// Reads the rank of an adapter, and checks that the adapter is where it is expected.
 std::int64_t read_rank(Fields& top, std::string_view key, Model& model) {
   base::Reader reader = top.reader().child(key, true);
   if (!top.ok()) return 1;
@@ -45,7 +45,7 @@ Operators with_adapters(const Operators& block, std::int64_t vision, std::int64_
     list.push_back(op);
     if (!adapted(op)) continue;
     list.push_back(linear(op.name + "_vision_down", op.in, vision, TpSplit::none, false));
-    list.back().parallel = true;  // reads what the projection reads
+    list.back().parallel = true;  // reads the projection's input
     list.push_back(linear(op.name + "_vision_up", vision, op.out, TpSplit::none, false));
     list.push_back(residual(op.name + "_vision_add", op.out));
     held += times(speech, op.in + op.out);
@@ -55,7 +55,7 @@ Operators with_adapters(const Operators& block, std::int64_t vision, std::int64_
   return list;
 }
 
-/// A mapping inside another; an empty one where there is none.
+/// Returns a mapping inside another; an empty one if there is none.
 base::Reader inner_mapping(Fields& top) {
   base::Reader outer = top.reader().child("audio_processor", true);
   outer.ignore({"name"});
@@ -85,7 +85,7 @@ void read_phi4mm(Fields& top, Model& model) {
     return node;
   }();
   base::Reader none(top.reader().document(), kNothing, "$", top.reader().sink());
-  std::vector<ModelNote> defaults;  // of the class, which the note below says
+  std::vector<ModelNote> defaults;  // defaults of the class, stated by the note below
   Fields images(none, defaults);
   const TowerShape sound = read_phi4_sound(top, audio, width), sight = read_phi4_images(top, images, width);
   if (!top.ok()) return;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models under models/: trainable parameters, exactly. Tied weights once, no buffers, no quantisation scales,
-// multi-token prediction not counted. Sources of the counts:
-//   hub    number of parameters that the Hugging Face model page states for the safetensors files (tied tensors are
-//          stored once)
-//   code   what PyTorch counts for the family's class with this configuration (num_parameters of transformers, timm,
+// Tests the models under models/ for exact numbers of trainable parameters. Tied weights count once; buffers,
+// quantisation scales and multi-token prediction do not count. Sources of the counts:
+//   hub    number of parameters on the Hugging Face model page for the safetensors files (tied tensors are stored once)
+//   code   count of PyTorch for the family's class with this configuration (num_parameters of transformers, timm,
 //          torchvision)
 //   card   printed in the model's own card or repository
 //   sizes  computed by hand from the published sizes; no exact count is published
@@ -34,9 +33,9 @@ const Published kPublished[] = {
     {"bert-large-uncased", "bert", 335'174'458},  // code: BertForMaskedLM
     {"bloom-176b", "bloom", 176'247'271'424},     // card: bigscience/bloom; hub
     {"bloom-7b1", "bloom", 7'069'016'064},        // card: bigscience/bloom-7b1; hub
-    // hub 684,489,845,504 − MTP and its copies of embedding and head − 58·256
+    // hub 684,489,845,504 − MTP and its copies of embedding and head − 58·256 router biases, which are buffers
+    // (DeepSeekV3.Derivation below)
     {"deepseek-v3", "deepseek_v3", 671'026'404'352},
-    // router biases, which are buffers (DeepSeekV3.Derivation below)
     {"flan-t5-xxl", "t5", 11'135'332'352},              // code: T5ForConditionalGeneration
     {"gemma-2-27b", "gemma2", 27'227'128'320},          // hub: google/gemma-2-27b
     {"gemma-2-9b", "gemma2", 9'241'705'984},            // hub: google/gemma-2-9b
@@ -130,8 +129,8 @@ TEST(PublishedModels, EveryFolderIsTested) {
   EXPECT_EQ(found, tested);
 }
 
-/// Models by their sizes alone, beside those that have folders (tests/models/published.json says where each count is
-/// from).
+/// Tests models by their sizes alone, in addition to those with folders (tests/models/published.json states the
+/// source of each count).
 TEST(PublishedModels, BySizesAreExact) {
   const std::string path = std::string(ESPALIER_SOURCE_DIR) + "/tests/models/published.json";
   const auto text = base::read_file(path);
@@ -155,9 +154,9 @@ TEST(PublishedModels, BySizesAreExact) {
   EXPECT_GE(names.size() + std::size(kPublished), 80u);
 }
 
-// The files of DeepSeek-V3 hold 684,489,845,504 weights (Hugging Face model page; fp8 scales not counted): the model,
-// one multi-token-prediction module, that module's copies of embedding and head (2·129280·7168), and 256 router biases
-// in each of 58 + 1 mixtures of experts.
+// The files of DeepSeek-V3 hold 684,489,845,504 weights (Hugging Face model page; fp8 scales not counted). They are
+// the model, one multi-token-prediction module, that module's copies of embedding and head (2·129280·7168), and 256
+// router biases in each of 58 + 1 mixtures of experts.
 TEST(PublishedModels, DeepSeekV3Derivation) {
   const auto m = load_model_file(folder() + "deepseek-v3/config.json");
   ASSERT_TRUE(m.ok());
@@ -165,7 +164,7 @@ TEST(PublishedModels, DeepSeekV3Derivation) {
   EXPECT_EQ(parameter_count(*m) + copies + router_biases, 684'489'845'504);
 }
 
-// Mixtral 8x7B: two of eight experts, "12.9B parameters per token" (model announcement). Qwen3: "3.3B" and "22B
+// Mixtral 8x7B uses two of eight experts, "12.9B parameters per token" (model announcement). Qwen3: "3.3B" and "22B
 // activated" (model cards). DeepSeek-V3: "37B activated for each token" (arXiv 2412.19437).
 TEST(PublishedModels, ActiveParameters) {
   const std::map<std::string, double> billions = {
@@ -173,15 +172,16 @@ TEST(PublishedModels, ActiveParameters) {
   for (const auto& [name, expected] : billions) {
     const auto m = load_model_file(folder() + name + "/config.json");
     ASSERT_TRUE(m.ok());
-    Model without = *m;  // multi-token prediction is no part of what the card counts
+    Model without = *m;  // the card does not count multi-token prediction
     for (LayerKind& kind : without.kinds)
       std::erase_if(kind.operators, [](const Operator& op) { return op.name.starts_with("mtp."); });
     EXPECT_NEAR(static_cast<double>(active_parameter_count(without)) / 1e9, expected, 0.05) << name;
   }
 }
 
-// Forward multiply-adds of one image: ViT-B/16 17.6 G (Touvron et al. 2021 and timm: 17.56), Swin-T 4.5 G and Swin-B
-// 15.4 G (Liu et al. 2021, table 1). The papers count windows' scores and the classifier as here; two FLOPs each.
+// Forward multiply-adds of one image are 17.6 G for ViT-B/16 (Touvron et al. 2021 and timm: 17.56), 4.5 G for Swin-T
+// and 15.4 G for Swin-B (Liu et al. 2021, table 1). The papers count windows' scores and the classifier as here. Each
+// multiply-add has two FLOPs.
 TEST(PublishedModels, VisionFlops) {
   const std::map<std::string, double> giga = {{"vit-base-patch16-224", 17.56}, {"swin-tiny", 4.5}, {"swin-base", 15.4}};
   for (const auto& [name, expected] : giga) {
@@ -191,9 +191,9 @@ TEST(PublishedModels, VisionFlops) {
   }
 }
 
-// Llama 3 (arXiv 2407.21783): 3.8e25 FLOPs for 405B parameters on 15.6 T tokens, which is 6·N·tokens without
-// attention's scores (12·L·h·s per token). The GEMMs here come 0.5 % below, because the embedding of 2.1 G parameters
-// does none.
+// Llama 3 (arXiv 2407.21783) states 3.8e25 FLOPs for 405B parameters on 15.6 T tokens. This is 6·N·tokens without
+// attention's scores (12·L·h·s per token). The GEMMs here are 0.5 % below, because the embedding of 2.1 G parameters
+// has none.
 TEST(PublishedModels, Llama405Flops) {
   const auto m = load_model_file(folder() + "llama-3.1-405b/config.json");
   ASSERT_TRUE(m.ok());

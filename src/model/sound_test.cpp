@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that see and hear, conformers, MobileNet-V5 and the adapters of Phi-4, counted by hand on small sizes; hostile
-// sizes of each.
+// Counts by hand, on small sizes, models that see and hear, conformers, MobileNet-V5 and the adapters of Phi-4. Also
+// tests hostile sizes of each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 const std::string kText = R"("hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
     "num_key_value_heads": 1, "vocab_size": 32)";
 
-/// Text of width 16; a tower of images, and one of sound of width 8 with two blocks, pieces of five tokens.
+/// Has text of width 16, an image tower, and a sound tower of width 8 with two blocks and pieces of five tokens.
 std::string omni(const std::string& audio = R"("d_model": 8)", const std::string& more = "") {
   return R"({"model_type": "qwen2_5_omni_thinker", "tie_word_embeddings": false, "text_config": {"model_type": "qwen2_5_omni_text", )" +
          kText + R"(}, "vision_config": {"depth": 1, "hidden_size": 8, "intermediate_size": 10, "num_heads": 2, "patch_size": 2,
@@ -35,9 +35,8 @@ TEST(TwoTowers, StandBehindEachOther) {
   EXPECT_EQ(op(kind(m, "tower.sound.last"), "attn.core").chunk, 5);
 }
 
-// A block: norms 2·16, qkv 8·24 + 24 without the keys' 8, out 8·8 + 8, up 8·12 + 12, down 12·8 + 8. Convolutions 3·4·8
-// + 8 and 3·8·8 + 8. The
-// projector: norm 16, 8·16 + 16, two rows of 16.
+// A block has norms 2·16, qkv 8·24 + 24 without the keys' 8, out 8·8 + 8, up 8·12 + 12, down 12·8 + 8. Convolutions
+// have 3·4·8 + 8 and 3·8·8 + 8. The projector has norm 16, 8·16 + 16, two rows of 16.
 TEST(TwoTowers, ParametersByHand) {
   const Model m = load(omni());
   const std::int64_t block = 32 + 208 + 72 + 108 + 104;
@@ -46,7 +45,7 @@ TEST(TwoTowers, ParametersByHand) {
   EXPECT_EQ(parameter_count(kind(m, "projector.sound")), 16 + 144 + 32);
 }
 
-// Twenty tokens of sound that become ten; past them the embedded text travels along, 64 · 16.
+// Twenty tokens of sound become ten; the embedded text, 64 · 16, travels along past them.
 TEST(TwoTowers, HaveSequencesOfTheirOwn) {
   const Model m = load(omni());
   EXPECT_EQ(tokens_per_sample(kind(m, "tower.first.last"), kBoth), 64);
@@ -68,13 +67,14 @@ TEST(Omni, TheTalkerIsSaidAndNotPlanned) {
   const Model m = load(R"({"model_type": "qwen2_5_omni", "thinker_config": )" + omni() +
                        R"(, "talker_config": {"embedding_size": 12, )" + kText + R"(, "head_dim": 8}, "token2wav_config": {}})");
   EXPECT_EQ(parameter_count(m), parameter_count(load(omni())));
-  // table 32·12, blocks 16·32 + 32 + 256 + 3·16·24 + 32 each, norm 16, head 32·16, from the thinker 12·16 + 16
+  // The talker has table 32·12, blocks 16·32 + 32 + 256 + 3·16·24 + 32 each, norm 16, head 32·16, from the thinker
+  // 12·16 + 16.
   const std::int64_t talker = 384 + 2 * (512 + 32 + 256 + 1152 + 32) + 16 + 512 + 208;
   ASSERT_TRUE(noted(m, ModelNote::Kind::left_out, "talker_config"));
   EXPECT_THAT(unplanned_parts(m).back(), HasSubstr(std::to_string(talker) + " parameters"));
 }
 
-/// Text of width 16 and a conformer of one block, 8 wide.
+/// Has text of width 16 and a conformer of one block, 8 wide.
 std::string gemma4(const std::string& audio) {
   return R"({"model_type": "gemma4", "text_config": {"hidden_size_per_layer_input": 0, "head_dim": 8, "global_head_dim": 8, )" +
          kText +
@@ -83,8 +83,9 @@ std::string gemma4(const std::string& audio) {
          audio + "}}";
 }
 
-// Two MLPs 8·8² + 2·8, attention 5·8² + 4 features a head + 2·8, convolution 3·8² + 3·8 + 2·8, the norm behind; before
-// them kernels 9·128 + 128 and 9·128·4 + 4, a matrix 128·8; behind them 8·6 + 6. Attention reaches 12 + 13 − 1 tokens.
+// The block has two MLPs 8·8² + 2·8, attention 5·8² + 4 features a head + 2·8, convolution 3·8² + 3·8 + 2·8, and the
+// final norm. Before it are kernels 9·128 + 128 and 9·128·4 + 4 and a matrix 128·8, after it 8·6 + 6. Attention
+// reaches 12 + 13 − 1 tokens.
 TEST(Conformer, OfGemmaByHand) {
   const Model m = load(gemma4(R"("subsampling_conv_channels": [128, 4])"));
   const LayerKind& block = kind(m, "tower.first.last");
@@ -93,14 +94,14 @@ TEST(Conformer, OfGemmaByHand) {
   EXPECT_EQ(parameter_count(kind(m, "projector")), 6 * 16);
   EXPECT_EQ(op(block, "attn.core").window, 24);
   EXPECT_EQ(op(block, "conv.conv").kind, OperatorKind::causal_conv);
-  // kernels 2·(9·128·128 + 9·128·32·4), of 100 tokens each; scores 2·2 heads·(4 + 4)·24 keys
+  // Kernels take 2·(9·128·128 + 9·128·32·4), of 100 tokens each; scores 2·2 heads·(4 + 4)·24 keys.
   const double kernels = 2.0 * (9 * 128 * 128 + 9 * 128 * 32 * 4 + 128 * 8);
   const double products = 2.0 * (2 * 512 + 4 * 64 + 3 * 64 + 48) + 2.0 * 8 * 3;
   EXPECT_DOUBLE_EQ(forward_flops(block, {.main = 64, .encoder = 100}, true).count(), 100 * (kernels + products + 32 * 24));
 }
 
-// Attention of stage 3: 48·48 queries of 12 heads on 24·24 keys of one. (All of the network's parameters:
-// class_defaults_test.cpp.)
+// Attention of stage 3 has 48·48 queries of 12 heads on 24·24 keys of one head. (class_defaults_test.cpp tests all of
+// the network's parameters.)
 TEST(MobileNet, IsATowerWhoseTokensBecomeFewer) {
   const std::string text =
       R"({"model_type": "gemma3n", "text_config": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 5,
@@ -115,7 +116,7 @@ TEST(MobileNet, IsATowerWhoseTokensBecomeFewer) {
   EXPECT_EQ(boundary_elements(kind(m, "projector"), image), 256 * 16 + 512 * (4 * 16 + 5 * 2));
   const LayerKind& third = kind(m, "tower.unit11");
   EXPECT_EQ(parameter_count(third), 640 + 640 * 768 + 2 * (9 * 640 + 640 + 640 * 64) + 768 * 640 + 640 +  // attention
-                                        640 * 1280 + 1280 + 1280 * 640 + 640 + 640);                      // behind it
+                                        640 * 1280 + 1280 + 1280 * 640 + 640 + 640);                      // after it
   const double products = 2.0 * (640 * 768 + 160 * 128 + 768 * 640 + 2 * 640 * 1280 + 2 * 160 * 9);
   EXPECT_DOUBLE_EQ(forward_flops(third, image, true).count(), 2304.0 * (products + 2.0 * 12 * 128 * 576));
   EXPECT_THAT(error_of(text + R"("architecture": "resnet50"}})"), HasSubstr("mobilenetv5_300m_enc"));
@@ -132,8 +133,8 @@ std::string phi4mm(const std::string& speech = R"("r": 3)", const std::string& a
          audio + "}}}";
 }
 
-// Projections 16 → 32, 16 → 16, 16 → 48, 24 → 16: each modality r·(48 + 32 + 64 + 40) a block. Vision's run, speech's
-// are held.
+// Projections are 16 → 32, 16 → 16, 16 → 48, 24 → 16: each modality has r·(48 + 32 + 64 + 40) a block. Only those of
+// vision run; those of speech are held.
 TEST(Phi4, AdaptersOfEachModalityAreParameters) {
   const Model m = load(phi4mm());
   const LayerKind& block = kind(m, "decoder");
@@ -142,7 +143,7 @@ TEST(Phi4, AdaptersOfEachModalityAreParameters) {
   EXPECT_EQ(op(block, "speech.held_adapters").parameters, 3 * widths);
   EXPECT_EQ(op(block, "mlp.down_vision_up").parameters, 2 * 16);
   EXPECT_TRUE(m.tied_embeddings);
-  // tables of distances 2·5·2 heads
+  // Tables of distances have 2·5·2 heads.
   EXPECT_EQ(op(kind(m, "tower.sound.first.last"), "tower.distances").parameters, 20);
 }
 
@@ -167,8 +168,7 @@ TEST(Conformer, HostileSizesRefuse) {
   EXPECT_THAT(error_of(R"({"model_type": "qwen2_5_omni", "thinker_config": )" + omni() + ", " + talker), HasSubstr("2^50"));
 }
 
-// ---- weights that several layers use
-// -------------------------------------------------------------------------------------------
+// ---- weights that several layers use ------------------------------------------------------------------------------
 
 std::string albert(const std::string& more) {
   return R"({"model_type": "albert", "hidden_size": 16, "embedding_size": 4, "num_hidden_layers": 4, "num_attention_heads": 2,
@@ -176,8 +176,8 @@ std::string albert(const std::string& more) {
          more + "}";
 }
 
-// Embedding 4·(32 + 8 + 2) + 8 + 4·16 + 16; a block 4·16² + 4·16 + 2·16·24 + 24 + 16 + 4·16, once for each of two
-// groups; head 16·4 + 4 + 8 + 32.
+// The embedding has 4·(32 + 8 + 2) + 8 + 4·16 + 16; a block 4·16² + 4·16 + 2·16·24 + 24 + 16 + 4·16, once for each of
+// two groups; the head 16·4 + 4 + 8 + 32.
 TEST(Albert, CountsTheBlockOfAGroupOnce) {
   const Model m = load(albert(R"("num_hidden_groups": 2)"));
   EXPECT_THAT(order(m), ElementsAre("embedding", "encoder", "encoder.again", "encoder", "encoder.again", "head"));
@@ -201,8 +201,9 @@ std::string zamba2(const std::string& types, const std::string& more = "") {
          types + more + "}";
 }
 
-// Shared: 3·16·16 + 16·8, norms 16 + 8, MLP 3·8·16. A place: 8·8, adapters 2·(8 + 32), and Mamba-2: norm 8, in 8·(16 +
-// 24 + 4), conv 24·5, 3·4, norm 16, out 16·8. The embedded tokens, 8 features, travel along to the last place.
+// The shared block has 3·16·16 + 16·8, norms 16 + 8, MLP 3·8·16. A place has 8·8, adapters 2·(8 + 32), and Mamba-2:
+// norm 8, in 8·(16 + 24 + 4), conv 24·5, 3·4, norm 16, out 16·8. The embedded tokens, 8 features, travel along to the
+// last place.
 TEST(Zamba2, CountsTheSharedBlockOnce) {
   const Model m = load(zamba2(R"(["hybrid", "mamba", "hybrid"])"));
   EXPECT_THAT(order(m), ElementsAre("embedding", "hybrid", "mamba2", "hybrid.again.last", "head"));

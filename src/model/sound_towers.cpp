@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Towers that hear. Whisper's encoder (qwen2_audio, voxtral, qwen2_5_omni) is a ViT whose tokens two convolutions make
-// of mel frames (tower.h). Conformers (Gulati et al. 2020; gemma3n, gemma4, phi4) have two MLPs around attention and a
-// convolution, each half a layer:
+// Reads sound towers. Whisper's encoder (qwen2_audio, voxtral, qwen2_5_omni) is a ViT whose tokens two convolutions
+// make of mel frames (tower.h). Conformers (Gulati et al. 2020; gemma3n, gemma4, phi4) have two MLPs around attention
+// and a convolution, each half a layer:
 //
-//   gemma   2·(8w² + 2w) + 5w² + d + 2w + 3w² + k·w + 2w + w          w width, k taps of the depthwise convolution, d features a head
+//   gemma   2·(8w² + 2w) + 5w² + d + 2w + 3w² + k·w + 2w + w
+//           w width, k taps of the depthwise convolution, d features a head;
 //           the fifth matrix of attention makes keys of distances; attention reaches `left` tokens back from pieces of
 //           `chunk`
-//   phi4    2·(3w·f + 3f + 2w) + 4w² + 4w + (2w² + 4w + k·w + w + 2w² + 2w) + norms 10w       gated MLPs of f features, biases
+//   phi4    2·(3w·f + 3f + 2w) + 4w² + 4w + (2w² + 4w + k·w + w + 2w² + 2w) + norms 10w
+//           gated MLPs of f features, biases.
 //
-// Convolutions of two dimensions before the blocks are products over their unfolded input, so many positions a token.
-// Not in the work: keys of distances, once for each of a few distances. Facts: Gemma3nAudioEncoder, Gemma4AudioModel,
-// Phi4MultimodalAudioModel and Qwen2_5OmniAudioEncoder of Hugging Face transformers 5.23.
+// Two-dimensional convolutions before the blocks are products over their unfolded input, with several positions a
+// token. The work omits keys of distances, once for each of a few distances. Facts: Gemma3nAudioEncoder,
+// Gemma4AudioModel, Phi4MultimodalAudioModel and Qwen2_5OmniAudioEncoder of Hugging Face transformers 5.23.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -21,10 +23,10 @@
 namespace espalier::model {
 namespace {
 
-// ---- of Whisper's form
-// ---------------------------------------------------------------------------------------------------------
+// ---- Whisper's form -----------------------------------------------------------------------------------------------
 
-/// Whisper's encoder, without its last norm; positions are computed. `merge`: tokens that the projector makes one of.
+/// Reads Whisper's encoder, without its last norm; positions are computed. `merge`: tokens that the projector merges
+/// into one.
 TowerShape read_whisper(Fields& v, std::int64_t merge) {
   TowerShape t;
   t.hidden = v.integer({"d_model", "hidden_size"}, SizeLimits::width);
@@ -45,19 +47,18 @@ TowerShape read_whisper(Fields& v, std::int64_t merge) {
   return t;
 }
 
-// ---- conformers
-// ----------------------------------------------------------------------------------------------------------------
+// ---- conformers ---------------------------------------------------------------------------------------------------
 
 struct Conformer {
   std::int64_t hidden = 0, ffn = 0, layers = 0;
   int norm_weights = 1;
   bool gated = false, bias = false, post_norms = false;
   AttentionShape attention;
-  std::int64_t distances = 0;  ///< parameters of attention beside its projections
+  std::int64_t distances = 0;  ///< parameters of attention other than projections
   Operators opening, convolution, closing;
 };
 
-/// Norm, operators, [norm,] addition.
+/// Adds norm, operators, [norm,] addition.
 void add_half(Operators& list, const Conformer& c, const std::string& name, bool post_norm, Operators inner) {
   list.push_back(norm(name + ".norm", c.hidden, c.norm_weights));
   for (Operator& op : inner) list.push_back(std::move(op));
@@ -86,7 +87,8 @@ Operators conformer_operators(const Conformer& c) {
   return list;
 }
 
-/// Its blocks; the first opens with what makes tokens, the last ends with `closing`, of `out` features.
+/// Returns the blocks. The first begins with the operators that make tokens; the last ends with `closing`, of `out`
+/// features.
 std::vector<LayerKind> conformer_blocks(const Conformer& c, std::int64_t out) {
   std::vector<LayerKind> blocks;
   for (std::int64_t i = 0; i < c.layers; ++i) {
@@ -102,7 +104,7 @@ std::vector<LayerKind> conformer_blocks(const Conformer& c, std::int64_t out) {
   return blocks;
 }
 
-/// A convolution of two dimensions: `positions` of its output are one token.
+/// Returns a two-dimensional convolution: `positions` of its output are one token.
 Operator convolution(std::string name, std::int64_t in, std::int64_t out, std::int64_t positions, bool bias) {
   constexpr std::int64_t kTaps = 9;
   Operator op = linear(std::move(name), times(kTaps * in, positions), out, TpSplit::none, false);
@@ -118,10 +120,9 @@ void read_heads(Fields& a, Conformer& c, std::string_view key, std::int64_t abse
   c.attention.head_dim = std::max<std::int64_t>(1, c.hidden / c.attention.heads);
 }
 
-// ---- Gemma's
-// -------------------------------------------------------------------------------------------------------------------
+// ---- Gemma's ------------------------------------------------------------------------------------------------------
 
-/// Two numbers under `key`, which may be absent.
+/// Reads two numbers under `key`, which may be absent.
 std::pair<std::int64_t, std::int64_t> read_channels(Fields& a, std::string_view key) {
   const auto listed = a.reader().optional_int_list(key, 1, SizeLimits::width);
   if (listed.empty()) return {128, 32};
@@ -129,7 +130,7 @@ std::pair<std::int64_t, std::int64_t> read_channels(Fields& a, std::string_view 
   return {listed.front(), listed.back()};
 }
 
-/// Lists of lists that are `value` throughout: kernels of three by three, strides of two.
+/// Requires lists of lists that are `value` throughout: kernels of three by three, strides of two.
 void expect_all(Fields& a, std::string_view key, std::int64_t value) {
   const base::Node* node = a.reader().find(key);
   if (node == nullptr) return;
@@ -139,7 +140,8 @@ void expect_all(Fields& a, std::string_view key, std::int64_t value) {
   if (!same) a.fail(key, "other sizes", "[[" + std::to_string(value) + ", …], …] throughout");
 }
 
-/// Frames of `bins` become tokens: two convolutions, each halving time and bins, with a norm a channel.
+/// Adds the operators that make tokens of frames of `bins`: two convolutions, each halving time and bins, with a norm
+/// a channel.
 void add_gemma_opening(Conformer& c, std::int64_t bins, std::pair<std::int64_t, std::int64_t> channels, std::int64_t features) {
   const std::int64_t half = (bins - 1) / 2 + 1, quarter = (half - 1) / 2 + 1;
   Operators& list = c.opening;
@@ -184,11 +186,10 @@ Conformer read_gemma(Fields& a, std::int64_t width, const char* layers, const ch
   return c;
 }
 
-// ---- Phi-4's
-// -------------------------------------------------------------------------------------------------------------------
+// ---- Phi-4's ------------------------------------------------------------------------------------------------------
 
-/// Frames of `bins` become tokens: a convolution, then pairs of a depthwise and a pointwise one, each halving time and
-/// bins.
+/// Adds the operators that make tokens of frames of `bins`: a convolution, then pairs of a depthwise and a pointwise
+/// one, each halving time and bins.
 void add_phi_opening(Conformer& c, std::int64_t bins, std::int64_t channels, std::int64_t halvings) {
   Operators& list = c.opening;
   std::int64_t positions = std::int64_t{1} << halvings;
@@ -211,7 +212,7 @@ void add_phi_opening(Conformer& c, std::int64_t bins, std::int64_t channels, std
   list.push_back(linear("frames.project", times(channels, bins), c.hidden, TpSplit::none, true));
 }
 
-/// A size in the file itself (transformers), or in a mapping inside it (the file of the hub's own class).
+/// Reads a size in the file itself (transformers), or in a mapping inside it (the file of the hub's own class).
 std::int64_t read_inner(Fields& a, std::string_view key, std::string_view outer, std::string_view inner, std::int64_t absent) {
   base::Reader mapping = a.reader().child(outer, false);
   const std::int64_t there = mapping.optional_int(inner, 1, SizeLimits::width, absent);
@@ -232,7 +233,7 @@ void add_phi_convolution(Conformer& c, std::int64_t taps) {
 
 }  // namespace
 
-/// Qwen2-Audio: tokens are pooled by twos.
+/// Reads Qwen2-Audio: tokens are pooled in pairs.
 TowerShape read_qwen2_audio(Fields&, Fields& v, std::int64_t width) {
   TowerShape t = read_whisper(v, 2);
   t.projectors = {{"projector",
@@ -241,7 +242,7 @@ TowerShape read_qwen2_audio(Fields&, Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Voxtral: neighbouring tokens are put together, as wide as the encoder's MLP.
+/// Reads Voxtral: neighbouring tokens are concatenated, which makes them as wide as the encoder's MLP.
 TowerShape read_voxtral(Fields& top, Fields& v, std::int64_t width) {
   TowerShape t = read_whisper(v, 4);
   top.reader().ignore({"projector_hidden_act", "hidden_size"});
@@ -252,7 +253,8 @@ TowerShape read_voxtral(Fields& top, Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Qwen2.5-Omni: attention inside pieces, tokens pooled by twos, a norm, a matrix; rows that begin and end a recording.
+/// Reads Qwen2.5-Omni: attention inside pieces, tokens pooled in pairs, a norm, a matrix. Rows begin and end a
+/// recording.
 TowerShape read_omni_sound(Fields&, Fields& a, std::int64_t width) {
   a.assume({{"d_model", 1280}, {"encoder_layers", 32}, {"encoder_ffn_dim", 5120}, {"encoder_attention_heads", 20}});
   TowerShape t = read_whisper(a, 2);
@@ -269,13 +271,13 @@ TowerShape read_omni_sound(Fields&, Fields& a, std::int64_t width) {
 }
 
 Operators gemma3n_embedder(std::int64_t width, std::int64_t rows, std::int64_t text_width) {
-  Operator held = pool("projector.held_table", width);  // of tokens that stand for sound or images in the text
+  Operator held = pool("projector.held_table", width);  // holds tokens that represent sound or images in the text
   held.parameters = held.parameters_unsplit = times(rows, width) + width;
   return {std::move(held), norm("projector.norm", width, 1), linear("projector.linear", width, text_width, TpSplit::none, false),
           norm("projector.post_norm", text_width, 0)};
 }
 
-/// Gemma 3n: of the conformer's tokens every fourth is kept.
+/// Reads Gemma 3n: every fourth token of the conformer is kept.
 TowerShape read_gemma3n_sound(Fields& top, Fields& a, std::int64_t width) {
   Conformer c = read_gemma(a, 1536, "conf_num_hidden_layers", "conf_num_attention_heads", "conf_", "conf_conv_kernel_size");
   const std::int64_t bins = a.integer_or({"input_feat_size"}, 4096, 128);
@@ -301,7 +303,7 @@ TowerShape read_gemma4_sound(Fields&, Fields& a, std::int64_t width) {
   Conformer c = read_gemma(a, 1024, "num_hidden_layers", "num_attention_heads", "", "conv_kernel_size");
   const auto channels = read_channels(a, "subsampling_conv_channels");
   constexpr std::int64_t kBins = 128;
-  // the class takes bins for channels
+  // The class uses bins as channels.
   add_gemma_opening(c, kBins, channels, times(channels.first / 4, channels.second));
   if (a.ok() && channels.first != kBins) a.fail("subsampling_conv_channels", channels.first, "128, as many as mel bins");
   const std::int64_t out = a.integer_or({"output_proj_dims"}, SizeLimits::width, 1536);
@@ -313,8 +315,8 @@ TowerShape read_gemma4_sound(Fields&, Fields& a, std::int64_t width) {
   return t;
 }
 
-/// Phi-4: two ways to the text's width, one for recordings alone and one for those beside images; one of them is held
-/// and not run.
+/// Reads Phi-4: two projections to the text's width, one for recordings alone and one for recordings with images. One
+/// of them is held and not run.
 TowerShape read_phi4_sound(Fields&, Fields& a, std::int64_t width) {
   Conformer c;
   c.hidden = a.integer_or({"hidden_size", "attention_dim"}, SizeLimits::width, 1024);
@@ -324,7 +326,7 @@ TowerShape read_phi4_sound(Fields&, Fields& a, std::int64_t width) {
   c.norm_weights = 2;
   c.gated = c.bias = true;
   c.attention.qkv_bias = c.attention.out_bias = true;
-  c.attention.chunk = 500;  // longer recordings are cut into pieces of so many tokens
+  c.attention.chunk = 500;  // longer recordings are cut into pieces of this many tokens
   c.attention.score_dropout = a.positive_rate({"dropout_rate"}, 0);
   for (const auto key : {"ext_pw_out_channel", "depthwise_separable_out_channel", "depthwise_seperable_out_channel"})
     if (const std::int64_t w = a.reader().optional_int(key, 1, SizeLimits::width, c.hidden); a.ok() && w != c.hidden)
@@ -359,7 +361,7 @@ TowerShape read_phi4_sound(Fields&, Fields& a, std::int64_t width) {
   return t;
 }
 
-/// The images of Phi-4: SigLIP, a mean over four patches, an MLP; rows that end lines and images.
+/// Reads the images of Phi-4: SigLIP, a mean over four patches, an MLP. Rows end lines and images.
 TowerShape read_phi4_images(Fields& top, Fields& v, std::int64_t width) {
   v.assume({{"hidden_size", 1152}, {"intermediate_size", 4304}, {"num_hidden_layers", 27}, {"num_attention_heads", 16}});
   TowerShape t = read_siglip_tower(v, true, 14, 448);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// State-space models (mamba, mamba2, falcon_mamba, nemotron_h) and the mixers that hybrids take from them.
+// Reads state-space models (mamba, mamba2, falcon_mamba, nemotron_h) and the mixers that hybrids take from them.
 #include "model/state_space.h"
 
 #include <algorithm>
@@ -21,9 +21,9 @@ Operator causal_conv(std::string name, std::int64_t width, std::int64_t taps, bo
 
 namespace {
 
-constexpr std::int64_t kCheckpointedTokens = 2048;  ///< tokens between the states that mamba's selective scan keeps
-constexpr std::int64_t kDeltaChunk = 64;            ///< flash-linear-attention's and transformers' chunk_size of the
-                                                    ///< delta rule
+constexpr std::int64_t kCheckpointedTokens = 2048;  ///< tokens between states kept by mamba's selective scan
+/// Equals the chunk_size of the delta rule in flash-linear-attention and transformers.
+constexpr std::int64_t kDeltaChunk = 64;
 
 struct ScanSizes {
   std::int64_t heads = 0, groups = 0, states = 0, features = 0, chunk = 0, parameters = 0;
@@ -69,7 +69,7 @@ Operators mamba_mixer(const Mamba& m) {
   return list;
 }
 
-/// "auto" of a rank: hidden / 16, rounded up.
+/// Reads a rank; "auto" is hidden / 16, rounded up.
 std::int64_t read_rank(Fields& f, std::string_view key, std::int64_t hidden) {
   const base::Node* node = f.reader().find(key);
   if (node != nullptr && node->kind == base::NodeKind::string) return (hidden + 15) / 16;
@@ -88,7 +88,7 @@ StateSpace read_sizes(Fields& f, bool tied) {
   return s;
 }
 
-/// A block of norm, mixer and addition.
+/// Returns a block of norm, mixer and addition.
 LayerKind block_of(std::string name, std::int64_t hidden, Operators mixer) {
   LayerKind kind = make_kind(std::move(name), LayerRole::block, hidden);
   kind.operators.push_back(norm("mixer.norm", hidden, 1));
@@ -241,7 +241,7 @@ Operators read_conv_mixer(Fields& f, std::int64_t hidden) {
   return list;
 }
 
-/// mamba and falcon_mamba, whose norms of B, C and dt have no weights.
+/// Reads mamba and falcon_mamba, whose norms of B, C and dt have no weights.
 void read_mamba(Fields& f, Model& model) {
   StateSpace s = read_sizes(f, true);
   s.layers = f.integer({"num_hidden_layers", "n_layer"}, SizeLimits::layers);
@@ -281,8 +281,8 @@ void read_mamba2(Fields& f, Model& model) {
 
 namespace {
 
-/// One word a layer: of layers_block_type, or of the letters of hybrid_override_pattern (M scan, * attention, - MLP, E
-/// experts).
+/// Reads one word a layer, from layers_block_type or the letters of hybrid_override_pattern (M scan, * attention, -
+/// MLP, E experts).
 std::vector<std::string> read_blocks(Fields& f) {
   const base::Node* letters = f.reader().find("hybrid_override_pattern");
   const base::Node* words = f.reader().find("layers_block_type");
@@ -317,7 +317,7 @@ ExpertShape read_hybrid_experts(Fields& f, std::int64_t hidden) {
 
 }  // namespace
 
-/// Nemotron-H: blocks of one mixer each, Mamba-2, attention without positions, an MLP or a mixture of experts.
+/// Reads Nemotron-H: blocks of one mixer each, Mamba-2, attention without positions, an MLP or a mixture of experts.
 void read_nemotron_h(Fields& f, Model& model) {
   const StateSpace s = read_sizes(f, false);
   const auto words = read_blocks(f);

@@ -17,8 +17,8 @@ const std::string kMamba2 =
     R"({"model_type": "mamba2", "vocab_size": 100, "hidden_size": 8, "num_hidden_layers": 1, "num_heads": 4,
   "head_dim": 4, "n_groups": 2, "state_size": 3, "conv_kernel": 4, "chunk_size": 16, "time_step_limit": [0.0, Infinity]})";
 
-// Inner width 4·4 = 16, convolution 16 + 2·2·3 = 28 features. in 8·(16 + 28 + 4) = 384; conv 28·(4 + 1) = 140; dt, A, D
-// 3·4 = 12; norm 16; out 16·8 = 128; the block's norm 8.
+// The inner width is 4·4 = 16, and the convolution has 16 + 2·2·3 = 28 features: in 8·(16 + 28 + 4) = 384; conv 28·(4
+// + 1) = 140; dt, A, D 3·4 = 12; norm 16; out 16·8 = 128; the block's norm 8.
 TEST(Mamba2, ParametersByHand) {
   const Model m = load(kMamba2);
   const LayerKind& block = kind(m, "mamba2");
@@ -27,15 +27,15 @@ TEST(Mamba2, ParametersByHand) {
   EXPECT_EQ(parameter_count(block), 384 + 140 + 12 + 16 + 128 + 8);
 }
 
-// Per token: in 2·8·48 = 768 and out 2·16·8 = 256 of products; conv 2·28·4 = 224; scan 4 heads · (2·16·(3 + 4) + 4·3·4)
-// = 4·272 = 1088, with half of each triangle 4·(16·7 + 48) = 640.
+// Per token, the products are in 2·8·48 = 768 and out 2·16·8 = 256. The conv has 2·28·4 = 224, the scan 4 heads ·
+// (2·16·(3 + 4) + 4·3·4) = 4·272 = 1088, and with half of each triangle 4·(16·7 + 48) = 640.
 TEST(Mamba2, FlopsByHand) {
   const LayerKind& block = kind(load(kMamba2), "mamba2");
   EXPECT_DOUBLE_EQ(forward_flops(block, {.main = 32}, false).count(), 32.0 * (768 + 256 + 224 + 1088));
   EXPECT_DOUBLE_EQ(forward_flops(block, {.main = 32}, true).count(), 32.0 * (768 + 256 + 224 + 640));
 }
 
-// One delta layer: heads 2 over 1 group of k = 3, v = 4, chunk 64: 2·(2·64·(9 + 8) + 6·12 + 64²/3).
+// One delta layer has heads 2 over 1 group of k = 3, v = 4, chunk 64: 2·(2·64·(9 + 8) + 6·12 + 64²/3).
 TEST(GatedDelta, FlopsByHand) {
   Operator op;
   op.kind = OperatorKind::gated_delta;
@@ -52,10 +52,10 @@ TEST(GatedDelta, FlopsByHand) {
 TEST(PythonNumbers, AreReadInConfigurations) {
   EXPECT_EQ(load(kMamba2).family, "mamba2");
   EXPECT_THAT(error_of(R"({"model_type": "mamba2", "hidden_size": NaN})"), HasSubstr("hidden_size"));
-  EXPECT_THAT(error_of(R"({"model_type": "Infinity"})"), HasSubstr("\"Infinity\""));  // inside a string nothing changes
+  EXPECT_THAT(error_of(R"({"model_type": "Infinity"})"), HasSubstr("\"Infinity\""));  // strings do not change
 }
 
-// Attention inside pieces of 4 of 16 tokens: 2·1·(2 + 2)·4 a token, half of it when causal.
+// Attention inside pieces of 4 of 16 tokens has 2·1·(2 + 2)·4 a token, half of it when causal.
 TEST(AttentionInPieces, SeesItsPiece) {
   Operator op;
   op.kind = OperatorKind::attention;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Swin (Liu et al. 2021): windows of attention on a grid that shrinks from stage to stage, the natural model of unequal
-// layers.
+// Reads Swin (Liu et al. 2021): windows of attention on a grid that shrinks from stage to stage, a natural model of
+// unequal layers.
 //
-//   stage s has width C·2^s, a grid of half the side, windows of w² tokens with a table of relative biases
-//   (2w−1)²·heads per
-//   block; between stages four neighbours merge: LayerNorm(4h) and a linear 4h → 2h
-//   Swin V2 (Liu et al. 2022): norms after the halves, cosine scores with a scale for each head, biases from an MLP 2 →
-//   512 → heads, keys without
-//   bias; merging normalises the 2h that it makes. The MLP of biases works once a block on (2w−1)² pairs: parameters,
-//   hardly any work
+//   Stage s has width C·2^s, a grid of half the side, and windows of w² tokens with a table of relative biases,
+//   (2w−1)²·heads per block. Between stages four neighbours merge: LayerNorm(4h) and a linear 4h → 2h.
+//   Swin V2 (Liu et al. 2022) has norms after the halves, cosine scores with a scale for each head, biases from an MLP
+//   2 → 512 → heads, and keys without bias. Merging normalises its output of 2h. The MLP of biases works once a block
+//   on (2w−1)² pairs: parameters, hardly any work.
 //
 // Merging is counted at the start of the next stage's first block, where it runs on that stage's tokens.
 #include <algorithm>
@@ -36,7 +34,7 @@ struct Swin {
   bool second = false;  ///< V2
 };
 
-/// What gives the relative biases of a block.
+/// Returns the parameters of a block's relative biases.
 std::int64_t bias_parameters(const Swin& s, std::int64_t heads) {
   constexpr std::int64_t kInner = 512;
   return s.second ? 3 * kInner + times(kInner, heads) + heads : times(s.bias_side * s.bias_side, heads);
@@ -61,7 +59,7 @@ LayerKind swin_block(const Swin& s, std::size_t stage, bool merges) {
   add_attention(list, "attn", at.attention);
   for (Operator& op : list) {
     if (op.kind == OperatorKind::attention) op.parameters = bias_parameters(s, at.attention.heads);
-    if (s.second && op.name == "attn.qkv" && at.attention.qkv_bias) op.parameters -= at.hidden;  // of the keys
+    if (s.second && op.name == "attn.qkv" && at.attention.qkv_bias) op.parameters -= at.hidden;  // the keys' bias
   }
   list.push_back(pool("attn.window_reverse", at.hidden));
   if (s.dropout) list.push_back(dropout("attn.dropout", at.hidden));

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// T5 (Raffel et al. 2019): encoder and decoder on two sequences, RMSNorm, no biases, relative position bias.
+// Reads T5 (Raffel et al. 2019): encoder and decoder on two sequences, RMSNorm, no biases, relative position bias.
 //
 //   attention a = 4·h·(H·k)      h d_model, H num_heads, k d_kv (H·k may differ from h)
 //   MLP       m = 2·h·f, or 3·h·f when gated
 //   encoder block a + m + 2h;  decoder block 2a + m + 3h;  each stack: relative bias buckets·H in its first block,
-//   final norm h
+//   final norm h.
 //
-// Pipeline order: embedding (encoder tokens), encoder blocks, decoder blocks, head. The first decoder block looks up
-// the decoder's tokens in the same table (0 parameters: tied). The last encoder block holds the encoder's final norm.
-// Every decoder block needs the encoder's output, so it travels along until the last one. Keys and values of
-// cross-attention are computed from the encoder's output: `cross` marks that linear, whose tokens are the encoder's.
+// The pipeline order is embedding (encoder tokens), encoder blocks, decoder blocks, head. The first decoder block
+// looks up the decoder's tokens in the same table (0 parameters: tied). The last encoder block holds the encoder's
+// final norm. Every decoder block needs the encoder's output, so it travels along until the last one. Keys and values
+// of cross-attention are computed from the encoder's output: `cross` marks that linear, whose tokens are the
+// encoder's.
 #include <string>
 #include <utility>
 
@@ -117,7 +118,7 @@ void read_t5(Fields& f, Model& model) {
   t.buckets = f.integer_or({"relative_attention_num_buckets"}, SizeLimits::heads, 32);
   t.tied = f.flag("tie_word_embeddings", true);
   t.dropout = f.positive_rate({"dropout_rate"}, 0.1);
-  const bool later = model.family != "t5";  // mt5 and umt5 are of the v1.1 form
+  const bool later = model.family != "t5";  // mt5 and umt5 have the v1.1 form
   t.every_bias = model.family == "umt5";
   const std::string activation = f.text({"feed_forward_proj"}, later ? "gated-gelu" : "relu");
   t.gated = activation.rfind("gated-", 0) == 0;

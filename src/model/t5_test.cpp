@@ -10,7 +10,7 @@ namespace {
 using namespace model::testing;
 using ::testing::ElementsAre;
 
-// d_model 32, 4 heads of 16 (inner 64 ≠ 32), d_ff 48: attention 4·32·64 = 8192, MLP 2·32·48 = 3072.
+// The sizes are d_model 32, 4 heads of 16 (inner 64 ≠ 32), d_ff 48: attention 4·32·64 = 8192, MLP 2·32·48 = 3072.
 std::string small(const std::string& more = "") {
   return R"({"model_type": "t5", "d_model": 32, "d_kv": 16, "num_heads": 4, "d_ff": 48, "num_layers": 3, "vocab_size": 100)" +
          more + "}";
@@ -50,8 +50,8 @@ TEST(T5, TwoSequencesAndWhatTravels) {
   EXPECT_EQ(boundary_elements(kind(m, "decoder.last"), s), 6 * 32);  // the head does not need the encoder
 }
 
-// Decoder block, 6 tokens, encoder 20: self attention GEMMs 2·6·8192 and scores 2·4·32·6·6 (half: ·3); cross: q and out
-// 2·6·4096, keys and values 2·20·4096, scores 2·4·32·6·20; MLP 2·6·3072.
+// A decoder block has 6 tokens, and an encoder of 20. Self attention has GEMMs 2·6·8192 and scores 2·4·32·6·6 (half:
+// ·3). Cross-attention has q and out 2·6·4096, keys and values 2·20·4096, scores 2·4·32·6·20. The MLP has 2·6·3072.
 TEST(T5, CrossAttentionFlops) {
   const Model m = load(small());
   const double self = 2 * 6 * 8192 + 256 * 6 * 6, cross = 2 * 6 * 4096 + 2 * 20 * 4096 + 256 * 6 * 20, mlp = 2 * 6 * 3072;

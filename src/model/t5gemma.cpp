@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// T5Gemma (Zhang et al. 2025, arXiv 2504.06225): an encoder and a decoder of Gemma 2's blocks, each with a table of its
-// own; the decoder's is also the output projection. Norms stand before and after each part; windows alternate in both
-// stacks.
+// Reads T5Gemma (Zhang et al. 2025, arXiv 2504.06225): an encoder and a decoder of Gemma 2's blocks, each with its
+// own table. The decoder's table is also the output projection. Norms are before and after each part; windows
+// alternate in both stacks.
 //
-//   encoder block = attention + 3·h·f + 4h;   decoder block adds cross-attention to the encoder's output and 2h
+//   encoder block = attention + 3·h·f + 4h;   decoder block adds cross-attention to the encoder's output and 2h.
 //
 // Layers and streams are those of t5.cpp. The decoder's table is counted where its tokens are looked up, in the first
-// decoder block. Of a pipeline the head's stage holds a copy more, as for tied tables everywhere, also where that block
-// is on the same stage: one table too many there.
+// decoder block. In a pipeline the head's stage holds another copy, as for all tied tables. If that block is on the
+// same stage, this counts one table too many.
 #include <string>
 #include <utility>
 
@@ -42,7 +42,7 @@ T5GemmaStack read_stack(Fields& f) {
   return s;
 }
 
-/// Norm, part, norm, addition.
+/// Adds norm, part, norm, addition.
 void add_part(Operators& list, const T5GemmaStack& s, const std::string& name, Operators part) {
   list.push_back(norm(name + ".norm", s.hidden, 1));
   for (Operator& op : part) list.push_back(std::move(op));

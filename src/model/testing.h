@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of this module's tests: loading a text, finding kinds and operators by name.
+// Provides helpers for this module's tests: loading a text, finding kinds and operators by name.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ inline Model load(const std::string& json) {
   return result.ok() ? *result : Model{};
 }
 
-/// The error's full message; empty (and a failure) when the text was accepted.
+/// Returns the error's full message; empty (and a failure) if the text was accepted.
 inline std::string error_of(const std::string& json) {
   const auto result = load_model(json, "test.json");
   EXPECT_FALSE(result.ok());
@@ -47,7 +47,7 @@ inline std::vector<std::string> names(const LayerKind& layer) {
   return result;
 }
 
-/// Names of the layers in pipeline order.
+/// Returns the names of the layers in pipeline order.
 inline std::vector<std::string> order(const Model& model) {
   std::vector<std::string> result;
   for (std::size_t i = 0; i < model.layers.size(); ++i) result.push_back(model.layer(i).name);

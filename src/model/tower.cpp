@@ -43,7 +43,7 @@ void add_halves(Operators& list, const TowerShape& t, std::int64_t piece) {
   list.push_back(residual("mlp.residual", t.hidden));
 }
 
-/// Where a tower's layers stand: which sequence is theirs, what travels along past them.
+/// Describes the place of a tower's layers: their sequence, and the features that travel along past them.
 struct TowerPlace {
   bool beside = false;  ///< another tower comes before
   std::int64_t travelling = 0;
@@ -89,7 +89,8 @@ Model with_tower(Model text, const TowerShape& tower, bool beside) {
   const std::vector<LayerKind> kinds = std::move(text.kinds);
   const std::vector<std::int32_t> order = std::move(text.layers);
   const LayerKind& embedding = kinds[static_cast<std::size_t>(order.front())];
-  const std::int64_t width = kinds[static_cast<std::size_t>(order.back())].hidden;  // streams (gemma3n) are made of it
+  // Streams (gemma3n) are made of it.
+  const std::int64_t width = kinds[static_cast<std::size_t>(order.back())].hidden;
   const TowerPlace place{beside, embedding.hidden + embedding.carried_hidden};
   Model model = std::move(text);
   model.kinds.clear();

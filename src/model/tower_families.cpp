@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of vision-language models: the keys of their towers and projectors (tower.h). The text is read as the family
-// that text_config.model_type names.
+// Reads vision-language models: the keys of their towers and projectors (tower.h). The text is read as the family
+// named by text_config.model_type.
 #include <algorithm>
 
 #include "model/decoder_traits.h"
@@ -10,7 +10,7 @@
 namespace espalier::model {
 namespace {
 
-/// What towers call alike; `patch`: side of a patch where the file is silent.
+/// Reads the common keys of towers; `patch`: side of a patch if the file has none.
 TowerShape read_common(Fields& v, std::int64_t patch, std::int64_t image) {
   TowerShape t;
   t.hidden = v.integer({"hidden_size", "embed_dim"}, SizeLimits::width);
@@ -32,7 +32,7 @@ TowerShape read_common(Fields& v, std::int64_t patch, std::int64_t image) {
   return t;
 }
 
-/// A norm over merged patches whose weights are those of one patch.
+/// Returns a norm over merged patches whose weights are those of one patch.
 Operator shared_norm(std::int64_t width, std::int64_t merge, int weights) {
   Operator op = norm("projector.norm", times(width, merge), weights);
   op.parameters = op.parameters_unsplit = weights * width;
@@ -49,8 +49,7 @@ std::int64_t read_merge(Fields& f, std::string_view key, std::int64_t absent) {
   return side * side;
 }
 
-// ---- Qwen
-// --------------------------------------------------------------------------------------------------------------------
+// ---- Qwen ---------------------------------------------------------------------------------------------------------
 
 TowerShape read_qwen_tower(Fields& v, std::int64_t patch) {
   TowerShape t = read_common(v, patch, 0);
@@ -62,7 +61,7 @@ TowerShape read_qwen_tower(Fields& v, std::int64_t patch) {
   return t;
 }
 
-/// Qwen2-VL: embed_dim is the tower's width, hidden_size that of the text.
+/// Reads Qwen2-VL: embed_dim is the tower's width, hidden_size that of the text.
 TowerShape read_qwen2_vl(Fields&, Fields& v, std::int64_t width) {
   const std::int64_t out = v.integer_or({"hidden_size"}, SizeLimits::width, width, "width of the text");
   TowerShape t = read_qwen_tower(v, 14);
@@ -77,7 +76,7 @@ TowerShape read_qwen2_vl(Fields&, Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Windows of window_size pixels but for the layers that fullatt_block_indexes names.
+/// Returns windows of window_size pixels, except for the layers in fullatt_block_indexes.
 std::vector<std::int64_t> read_pieces(Fields& v, const TowerShape& t) {
   const std::int64_t window = v.integer_or({"window_size"}, SizeLimits::pixels, 112), side = read_side(v, "patch_size", 14);
   const std::int64_t across = std::max<std::int64_t>(1, window / side);
@@ -112,8 +111,8 @@ TowerShape read_qwen3_tower(Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Qwen3-VL: mergers of their own for the features of some layers (deepstack), which are added to those of the first
-/// text blocks.
+/// Reads Qwen3-VL. The features of some layers (deepstack) have mergers of their own and are added to those of the
+/// first text blocks.
 TowerShape read_qwen3_vl(Fields&, Fields& v, std::int64_t width) {
   TowerShape t = read_qwen3_tower(v, width);
   auto deep = v.reader().optional_int_list("deepstack_visual_indexes", 0, SizeLimits::layers);
@@ -130,7 +129,7 @@ TowerShape read_qwen3_vl(Fields&, Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Qwen3.5: without the features of layers between.
+/// Reads Qwen3.5, without the features of intermediate layers.
 TowerShape read_qwen3_5(Fields&, Fields& v, std::int64_t width) {
   TowerShape t = read_qwen3_tower(v, width);
   if (!v.ok()) return t;
@@ -140,8 +139,7 @@ TowerShape read_qwen3_5(Fields&, Fields& v, std::int64_t width) {
   return t;
 }
 
-// ---- towers of CLIP, SigLIP, InternViT and Pixtral
-// ----------------------------------------------------------------------------------
+// ---- towers of CLIP, SigLIP, InternViT and Pixtral ----------------------------------------------------------------
 
 }  // namespace
 
@@ -178,7 +176,7 @@ TowerShape read_siglip_tower(Fields& v, bool head, std::int64_t patch, std::int6
 
 namespace {
 
-/// The tower that vision_config.model_type names.
+/// Reads the tower named by vision_config.model_type.
 TowerShape read_clip_or_siglip(Fields& v) {
   const std::string type = v.text({"model_type"}, "clip_vision_model");
   if (type == "siglip_vision_model") return read_siglip_tower(v, true);
@@ -187,7 +185,7 @@ TowerShape read_clip_or_siglip(Fields& v) {
   return read_clip_tower(v);
 }
 
-/// Features of how many layers of the tower are put together: a number names one layer, a list several.
+/// Returns how many layers of the tower have their features concatenated: a number names one layer, a list several.
 std::int64_t feature_layers(Fields& top) {
   const base::Node* node = top.reader().find("vision_feature_layer");
   if (node == nullptr || node->kind != base::NodeKind::sequence) return 1;
@@ -196,7 +194,7 @@ std::int64_t feature_layers(Fields& top) {
   return static_cast<std::int64_t>(std::max<std::size_t>(1, node->items.size()));
 }
 
-/// What other choices of features there are changes no size: all of the tower is held.
+/// Ignores other choices of features, which change no size: the whole tower is held.
 void ignore_choices(Fields& top) {
   top.reader().ignore({"vision_feature_layer", "vision_feature_select_strategy", "image_seq_length", "projector_hidden_act",
                        "image_grid_pinpoints", "vision_aspect_ratio", "use_image_newline_parameter"});
@@ -211,7 +209,7 @@ TowerShape read_llava(Fields& top, Fields& v, std::int64_t width) {
   return t;
 }
 
-/// With a learned row that ends each line of patches.
+/// Reads LLaVA-NeXT, with a learned row that ends each line of patches.
 TowerShape read_llava_next(Fields& top, Fields& v, std::int64_t width) {
   TowerShape t = read_llava(top, v, width);
   Operator& last = t.projectors.front().second.back();
@@ -228,7 +226,7 @@ TowerShape read_paligemma(Fields& top, Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Gemma 3: a mean over neighbouring patches, a norm, a matrix.
+/// Reads Gemma 3: a mean over neighbouring patches, a norm, a matrix.
 TowerShape read_gemma3(Fields& top, Fields& v, std::int64_t width) {
   TowerShape t = read_siglip_tower(v, true);
   const std::int64_t kept = top.integer_or({"mm_tokens_per_image"}, SizeLimits::tokens, 256);
@@ -273,7 +271,7 @@ TowerShape read_internvl(Fields& top, Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Mistral 3 (Pixtral's tower): merged patches are first made as wide as one.
+/// Reads Mistral 3 (Pixtral's tower): merged patches are first projected to the width of one.
 TowerShape read_mistral3(Fields& top, Fields& v, std::int64_t width) {
   TowerShape t = read_common(v, 16, 0);
   t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
@@ -293,8 +291,8 @@ TowerShape read_mistral3(Fields& top, Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Llama 4: patches without bias, rotary positions beside learned ones; neighbouring patches are put together, an MLP
-/// makes them as wide as the tower's output, which a matrix makes as wide as the text.
+/// Reads Llama 4: patches without bias, rotary positions in addition to learned ones. Neighbouring patches are
+/// concatenated, and an MLP makes them as wide as the tower's output. A matrix makes that as wide as the text.
 TowerShape read_llama4(Fields& top, Fields& v, std::int64_t width) {
   TowerShape t = read_common(v, 14, 448);
   t.ffn = v.integer({"intermediate_size"}, SizeLimits::width);
@@ -322,7 +320,8 @@ TowerShape read_llama4(Fields& top, Fields& v, std::int64_t width) {
   return t;
 }
 
-/// Gemma 4: two tables of positions (across, down), a mean over neighbouring patches, a norm without weights, a matrix.
+/// Reads Gemma 4: two tables of positions (across, down), a mean over neighbouring patches, a norm without weights, a
+/// matrix.
 TowerShape read_gemma4(Fields& top, Fields& v, std::int64_t width) {
   TowerShape t;
   t.hidden = v.integer_or({"hidden_size"}, SizeLimits::width, 768);
@@ -351,10 +350,9 @@ TowerShape read_gemma4(Fields& top, Fields& v, std::int64_t width) {
   return t;
 }
 
-// ---- text and tower together
-// -------------------------------------------------------------------------------------------------
+// ---- text and tower together --------------------------------------------------------------------------------------
 
-/// Text models that stand under a name of their own inside another: qwen2_vl_text is a qwen2.
+/// Returns the family of text models that have another name inside a larger model: qwen2_vl_text is a qwen2.
 std::string_view text_family(std::string_view type) {
   if (type == "qwen2_vl_text" || type == "qwen2_5_vl_text" || type == "qwen2_vl" || type == "qwen2_5_vl") return "qwen2";
   if (type == "qwen2_5_omni_text") return "qwen2";
@@ -363,7 +361,7 @@ std::string_view text_family(std::string_view type) {
   return type;
 }
 
-/// Tokens of tables in the file; choices of features.
+/// Ignores token ids in the file, and choices of features.
 void ignore_tokens(Fields& f) {
   f.reader().ignore(
       {"image_token_id",      "image_token_index", "video_token_id",        "video_token_index",       "vision_start_token_id",
@@ -373,7 +371,8 @@ void ignore_tokens(Fields& f) {
        "audio_end_token_id",  "user_token_id",     "vision_start_token_id", "position_id_per_seconds", "seconds_per_chunk"});
 }
 
-/// The outer file says whether output and embedding are one table, where it says anything.
+/// Reads the text. If the outer file states whether output and embedding are one table, it overrides the text's own
+/// key.
 void read_text(Fields& top, Fields& text, bool nested, const TowerFamily& family, Model& model) {
   const std::string named = nested ? text.text({"model_type"}, std::string(family.text)) : std::string(family.text);
   ignore_tokens(text);
@@ -429,7 +428,7 @@ const std::vector<TowerFamily>& tower_families() {
 
 namespace {
 
-/// The tower that `key` describes, if the file has it; what else stands there is judged once the model is built.
+/// Holds the tower described by `key`, if the file has it. Its unread keys are judged once the model is built.
 struct Sense {
   base::Reader reader;
   Fields fields;

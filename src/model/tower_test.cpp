@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Towers: layers, parameters, tokens, FLOPs and what is handed on, counted by hand on small sizes.
+// Counts towers by hand on small sizes: layers, parameters, tokens, FLOPs and boundary elements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Text of width 16, two blocks; a tower of width 8, three blocks, windows of 2·2 patches but in the last; patches of
-/// 3·2·2·2 features.
+/// Has text of width 16 with two blocks, and a tower of width 8 with three blocks. All but the last have windows of
+/// 2·2 patches; patches have 3·2·2·2 features.
 std::string small_qwen(const std::string& more = "", int out = 16) {
   return R"({"model_type": "qwen2_5_vl", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
     "num_key_value_heads": 1, "vocab_size": 32, "tie_word_embeddings": false, "vision_config": {"depth": 3, "hidden_size": 8,
@@ -31,9 +31,8 @@ TEST(Tower, StandsBetweenEmbeddingAndBlocks) {
   EXPECT_EQ(m.encoder_tokens, 0);  // images of any size
 }
 
-// A block: norms 2·8, qkv 8·24 + 24, out 8·8 + 8, gate and up 8·20 + 20, down 10·8 + 8. Patches 24·8. Projector on four
-// patches, 32 wide:
-// one norm's 8 weights, 32² + 32, 32·16 + 16.
+// A block has norms 2·8, qkv 8·24 + 24, out 8·8 + 8, gate and up 8·20 + 20, down 10·8 + 8. Patches have 24·8. The
+// projector on four patches, 32 wide, has one norm's 8 weights, 32² + 32, 32·16 + 16.
 TEST(Tower, ParametersByHand) {
   const Model m = load(small_qwen());
   const std::int64_t block = 16 + 216 + 72 + 180 + 88;
@@ -42,7 +41,8 @@ TEST(Tower, ParametersByHand) {
   EXPECT_EQ(parameter_count(kind(m, "projector")), 8 + 32 * 32 + 32 + 32 * 16 + 16);
 }
 
-// Two images of 64 patches: a tower layer has 128 tokens that see 64, the projector 32; the text has 64 of its own.
+// Two images have 64 patches each: a tower layer has 128 tokens that see 64, the projector 32; the text has 64 of its
+// own.
 TEST(Tower, HasASequenceOfItsOwn) {
   const Model m = load(small_qwen());
   EXPECT_EQ(tokens_per_sample(kind(m, "tower.last"), kTwoImages), 128);
@@ -51,7 +51,7 @@ TEST(Tower, HasASequenceOfItsOwn) {
   EXPECT_EQ(tokens_per_sample(kind(m, "decoder"), kTwoImages), 64);
 }
 
-// The embedded text, 64 · 16, travels along past the tower; behind the projector the merged patches do too.
+// The embedded text, 64 · 16, travels along past the tower; after the projector the merged patches also do.
 TEST(Tower, CarriesTheTextAlong) {
   const Model m = load(small_qwen());
   EXPECT_EQ(boundary_elements(kind(m, "embedding"), kTwoImages), 64 * 16);
@@ -60,8 +60,8 @@ TEST(Tower, CarriesTheTextAlong) {
   EXPECT_EQ(boundary_elements(kind(m, "decoder"), kTwoImages), 64 * 16);
 }
 
-// Scores: 2·2 heads·(4 + 4) per token and key; windows of 4 patches, the last layer all 64 of an image. Products:
-// 2·in·out.
+// Scores take 2·2 heads·(4 + 4) per token and key; windows have 4 patches, the last layer all 64 of an image.
+// Products take 2·in·out.
 TEST(Tower, FlopsByHand) {
   const Model m = load(small_qwen());
   const double products = 2.0 * (8 * 24 + 8 * 8 + 8 * 20 + 10 * 8);
@@ -78,7 +78,7 @@ TEST(Tower, UnknownSizesRefuseByName) {
   EXPECT_THAT(error_of(small_qwen(R"(, "audio_config": {"layers": 2})")), HasSubstr("audio_config"));
 }
 
-/// An image of 8·8 pixels is 16 patches; CLIP's class token has 8 parameters and a row of positions.
+/// An image of 8·8 pixels has 16 patches; CLIP's class token has 8 parameters and a row of positions.
 std::string small_llava(const std::string& text) {
   return R"({"model_type": "llava", "text_config": )" + text + R"(, "vision_config": {"model_type": "clip_vision_model",
     "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 8, "patch_size": 2}})";

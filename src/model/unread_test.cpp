@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys that nothing reads: named, or refused where they would change the model; and families that are none of ours.
+// Tests keys that nothing reads: they are named, or refused if they would change the model. Also tests unknown
+// families.
 #include <filesystem>
 #include <fstream>
 
@@ -58,7 +59,7 @@ TEST(UnreadKeys, ThatAreOffOrHarmlessAreNoReasonToRefuse) {
   const Model m = load(config(
       "llama", R"("num_local_experts": 0, "vision_config": null, "moe_layers": [], "use_moe": false, "layer_norm_eps": 1e-5,
     "router_aux_loss_coef": 0.1, "moe_aux_loss_coeff": 0.01, "image_token_id": 5, "mlp_hidden_act": "silu", "moe_backend": "triton")"));
-  EXPECT_TRUE(noted(m, ModelNote::Kind::ignored, "moe_backend"));  // text is no size; said all the same
+  EXPECT_TRUE(noted(m, ModelNote::Kind::ignored, "moe_backend"));  // text is no size, but is noted anyway
   EXPECT_THAT(unplanned_parts(m), Contains(HasSubstr("moe_backend = \"triton\"")));
 }
 
@@ -67,7 +68,7 @@ TEST(UnreadKeys, AreAmongWhatEveryCommandSays) {
   EXPECT_THAT(unplanned_parts(load(config("llama", R"("flux_capacitors": 3)"))),
               Contains(HasSubstr("flux_capacitors is not read for llama")));
   EXPECT_THAT(unplanned_parts(load(config("llama", R"("sliding_window": 32)"))), Contains(HasSubstr("sliding_window = 32")));
-  // qwen2 turns its window off by a switch: nothing is left out
+  // qwen2 turns its window off by a switch, so nothing is left out.
   EXPECT_THAT(
       unplanned_parts(load(config("qwen2", R"("num_key_value_heads": 8, "sliding_window": 32, "use_sliding_window": false)"))),
       IsEmpty());
@@ -84,7 +85,7 @@ TEST(UnreadKeys, RoutingGroupsOfDeepSeekAreNamed) {
 
 TEST(ContextLength, IsWhatThePublishedWeightsHaveSeen) {
   EXPECT_EQ(load(config("llama", R"("max_position_embeddings": 4096)")).context_length, 4096);
-  EXPECT_EQ(load(config("llama", R"("max_position_embeddings": 4096)")).max_positions, 0);  // computed: no bound
+  EXPECT_EQ(load(config("llama", R"("max_position_embeddings": 4096)")).max_positions, 0);  // computed, so unbounded
   EXPECT_EQ(load(config("llama", R"("max_position_embeddings": "long")")).context_length, 0);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What image classifiers share. Token counts follow from the image size, so their layers have fixed streams. The head
-// works once a sample: its stream is one token, and its norm and pooling are as wide as all tokens together.
+// Defines what image classifiers share. Token counts follow from the image size, so their layers have fixed streams.
+// The head works once a sample: its stream is one token, and its norm and pooling are as wide as all tokens together.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace espalier::model {
 
-/// A layer that brings and hands on `tokens` a sample.
+/// Returns a layer that takes and outputs `tokens` a sample.
 LayerKind fixed_kind(std::string name, LayerRole role, std::int64_t tokens, std::int64_t hidden);
-/// The patch convolution: in = channels·patch², with bias.
+/// Returns the patch convolution: in = channels·patch², with bias.
 Operator patch_embedding(std::int64_t in, std::int64_t hidden);
-/// Final norm over all tokens, reduction to one, classifier, loss.
+/// Returns the final norm over all tokens, reduction to one, classifier, loss.
 LayerKind classifier(std::int64_t tokens, std::int64_t hidden, std::int64_t classes);
-/// Classes: num_labels, or the length of id2label; the configuration class assumes 2.
+/// Reads the number of classes: num_labels, or the length of id2label; the configuration class assumes 2.
 std::int64_t read_classes(Fields& f);
-/// One number, or two equal ones: only square images are planned.
+/// Reads one number, or two equal ones: only square images are planned.
 std::int64_t read_side(Fields& f, std::string_view key, std::int64_t fallback);
 
 }  // namespace espalier::model

@@ -14,8 +14,8 @@ using ::testing::HasSubstr;
 const std::string kVit = R"({"model_type": "vit", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
   "intermediate_size": 256, "image_size": 32, "patch_size": 8)";
 
-// 16 patches of 3·8·8 = 192 features: patch 192·64 + 64, class token 64, positions 17·64, blocks 49984, norm 128,
-// classes 10·64 + 10.
+// There are 16 patches of 3·8·8 = 192 features: patch 192·64 + 64, class token 64, positions 17·64, blocks 49984,
+// norm 128, classes 10·64 + 10.
 TEST(Vit, CountAndTokensByHand) {
   const Model m =
       load(kVit + R"(, "id2label": {"0": "a", "1": "b", "2": "c", "3": "d", "4": "e", "5": "f", "6": "g", "7": "h", "8": "i",
@@ -29,7 +29,8 @@ TEST(Vit, CountAndTokensByHand) {
   EXPECT_EQ(boundary_elements(kind(m, "encoder"), {}), 17 * 64);
 }
 
-// Patch embedding 2·16·192·64; block 2·17·12·64² + 2·4·(16 + 16)·17²; classifier once a sample 2·64·2.
+// The patch embedding takes 2·16·192·64; a block 2·17·12·64² + 2·4·(16 + 16)·17²; the classifier 2·64·2 once a
+// sample.
 TEST(Vit, FlopsByHand) {
   const Model m = load(kVit + R"(, "num_labels": 2})");
   EXPECT_EQ(forward_flops(kind(m, "embedding"), {}, true).count(), 2 * 16 * 192 * 64);
@@ -46,7 +47,7 @@ TEST(Vit, PatchMustDivideImage) {
 const std::string kSwin = R"({"model_type": "swin", "embed_dim": 16, "depths": [1, 2], "num_heads": [2, 4], "window_size": 4,
   "image_size": 32, "patch_size": 4, "num_labels": 10, "drop_path_rate": 0.0)";
 
-// Stage 1: 8×8 tokens of 16, stage 2: 4×4 of 32. Relative biases 7²·heads.
+// Stage 1 has 8×8 tokens of 16, stage 2 has 4×4 of 32. Relative biases have 7²·heads.
 TEST(Swin, CountByHand) {
   const Model m = load(kSwin + "}");
   const auto block = [](std::int64_t h, std::int64_t heads) { return 12 * h * h + 13 * h + 49 * heads; };

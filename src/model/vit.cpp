@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vision transformer (Dosovitskiy et al. 2020) as an image classifier; DINOv2 (Oquab et al. 2023) with layer scales h
-// each, a mask token h and a classifier on class token and mean, 2h wide.
+// Reads the vision transformer (Dosovitskiy et al. 2020) as an image classifier. DINOv2 (Oquab et al. 2023) adds
+// layer scales h each, a mask token h and a classifier on class token and mean, 2h wide.
 //
-//   tokens (image/patch)² + 1; patch embedding c·p²·h + h, class token h, positions tokens·h; blocks as GPT's (12h² +
-//   13h for
-//   f = 4h); final LayerNorm; classifier on the class token
+//   tokens      (image/patch)² + 1
+//   embedding   of patches c·p²·h + h, class token h, positions tokens·h
+//   blocks      as GPT's (12h² + 13h for f = 4h)
+//   head        final LayerNorm; classifier on the class token
 #include <string>
 #include <utility>
 
@@ -18,10 +19,10 @@ struct Vit {
   std::int64_t layers = 0, hidden = 0, ffn = 0, patch_features = 0, patches = 0, classes = 0;
   AttentionShape attention;
   bool dropout = false, scaled = false, gated = false;
-  std::int64_t tokens = 1;  ///< learned ones beside the patches, of which the first takes part
+  std::int64_t tokens = 1;  ///< learned tokens besides the patches; only the first takes part
 };
 
-/// DINOv2's scale of a half's output.
+/// Adds DINOv2's scale of a half's output.
 void add_scale(Operators& list, const Vit& v, const std::string& name) {
   if (!v.scaled) return;
   list.push_back(activation(name + ".scale", v.hidden, v.hidden, TpSplit::none));
@@ -35,7 +36,7 @@ LayerKind vit_embedding(const Vit& v) {
   list.push_back(patch_embedding(v.patch_features, v.hidden));
   add_extra_embedding(list, "position", v.patches + 1, v.hidden);
   Operator& positions = list[list.size() - 2];
-  positions.parameters += v.tokens * v.hidden;  // the class token, and DINOv2's of masked patches
+  positions.parameters += v.tokens * v.hidden;  // the class token, and DINOv2's mask token
   positions.parameters_unsplit = positions.parameters;
   if (v.dropout) list.push_back(dropout("embed.dropout", v.hidden));
   return kind;
@@ -57,7 +58,7 @@ LayerKind vit_block(const Vit& v) {
   return kind;
 }
 
-/// DINOv2: a multiple of the width; gated ones two thirds of it, rounded up to 8.
+/// Reads DINOv2: the MLP's width is a multiple of the model's. A gated MLP has two thirds of it, rounded up to 8.
 void read_dino(Fields& f, Vit& v) {
   v.scaled = true;
   v.gated = f.flag("use_swiglu_ffn", false);

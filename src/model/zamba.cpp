@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zamba2 (Glorioso et al. 2024, arXiv 2411.15242): Mamba-2 blocks, before some of which a transformer block stands that
-// several of them share. It reads the block's input beside the embedded tokens, 2h features, and ends in a matrix of
-// the place's own; each place has low-rank adapters of its own on gate and up projection, and, where the file says so,
-// on queries, keys and values.
+// Reads Zamba2 (Glorioso et al. 2024, arXiv 2411.15242): Mamba-2 blocks, some preceded by a transformer block that
+// several of them share. The shared block reads the block's input and the embedded tokens, 2h features, and ends in a
+// matrix of each place's own. Each place has low-rank adapters of its own on gate and up projection, and, if the file
+// requests it, on queries, keys and values.
 //
-//   shared      attention 2h·(H + 2·KV)·d + H·d·h, d = 2h / H; MLP 3·h·f (+ biases); norms 2h + h      once for each of num_mem_blocks
-//   each place  h·h + r·(h + 2f) (+ 3·r·4h), and the Mamba-2 block (state_space.h)                        r adapter_rank
+//   shared       attention 2h·(H + 2·KV)·d + H·d·h, d = 2h / H; MLP 3·h·f (+ biases); norms 2h + h;
+//                once for each of num_mem_blocks.
+//   each place   h·h + r·(h + 2f) (+ 3·r·4h), r adapter_rank, and the Mamba-2 block (state_space.h).
 //
-// Later uses have the operators of the first and none of its parameters ("again.", operators.h); a pipeline is refused
-// for them. Facts: class Zamba2Model of Hugging Face transformers 5.23.
+// Later uses have the operators of the first and none of its parameters ("again.", operators.h). A pipeline is
+// refused for them. Facts: class Zamba2Model of Hugging Face transformers 5.23.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -27,7 +28,7 @@ struct Zamba {
   std::vector<bool> hybrid;  ///< by layer
 };
 
-/// A pair of matrices beside an operator, and the addition of what it gives.
+/// Adds a pair of matrices parallel to an operator, and the addition of its output.
 void add_adapter(Operators& list, const std::string& name, std::int64_t in, std::int64_t rank, std::int64_t out,
                  std::int64_t width) {
   list.push_back(linear(name + "_down", in, rank, TpSplit::none, false));
@@ -36,7 +37,7 @@ void add_adapter(Operators& list, const std::string& name, std::int64_t in, std:
   list.push_back(residual(name + "_add", width));
 }
 
-/// The shared operators, `again` without their parameters, with the adapters of this place among them.
+/// Returns the shared operators (with `again`, without their parameters) and this place's adapters among them.
 Operators transformer(const Zamba& z, bool again) {
   Operators shared, list;
   shared.push_back(norm("attn.norm", 2 * z.hidden, 1));
@@ -57,7 +58,7 @@ Operators transformer(const Zamba& z, bool again) {
   return list;
 }
 
-/// `first`: the shared block is used here for the first time; `along`: features of the embedded tokens that later
+/// Returns a block. `first`: the first use of the shared block; `along`: features of the embedded tokens that later
 /// blocks read.
 LayerKind block(const Zamba& z, bool hybrid, bool first, std::int64_t along) {
   std::string name = hybrid ? (first ? "hybrid" : "hybrid.again") : "mamba2";

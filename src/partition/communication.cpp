@@ -14,7 +14,8 @@ namespace {
 
 using Index = std::array<std::int16_t, kMaxAxes>;
 
-/// Who passes a tile to whom, so that tiles that lie as `have` come to lie as `want`.
+/// Returns the device that passes its tile to each device, so that tiles laid out as `have` become laid out as
+/// `want`.
 std::vector<std::int16_t> senders(const Layout& have, const Layout& want) {
   std::vector<std::pair<Index, int>> holders;
   for (int device = 0; device < have.devices(); ++device) holders.emplace_back(have.tile(device).index, device);
@@ -36,7 +37,7 @@ std::vector<std::int16_t> senders(const Layout& have, const Layout& want) {
   return sender;
 }
 
-/// Collects what one operator sends under one sequence.
+/// Collects the messages of one operator under one sequence.
 class Derivation {
  public:
   Derivation(const OperatorShape& op, const PartitionSequence& sequence)
@@ -66,7 +67,7 @@ class Derivation {
     return layout_at(op_, sequence_, use.tensor, phase, step);
   }
 
-  /// What the products of a phase read, each once.
+  /// Returns the tensors that the products of a phase read, each once.
   [[nodiscard]] std::vector<TensorUse> operands(Phase phase) const {
     std::vector<TensorUse> all;
     for (const Product& product : op_.products) {
@@ -78,7 +79,7 @@ class Derivation {
     return all;
   }
 
-  /// Where an operand is wanted after this step; nothing if it is not wanted again.
+  /// Returns where an operand is needed after this step; nothing if it is not needed again.
   [[nodiscard]] std::optional<Layout> next_place(const TensorUse& use, Phase phase, int step) const {
     if (step < last_) return at(use, phase, step + 1);
     for (const Phase later : kPhases) {
@@ -107,7 +108,7 @@ class Derivation {
     result_.transfers.push_back(std::move(transfer));
   }
 
-  /// Letters that a product runs over.
+  /// Returns the letters that a product runs over.
   [[nodiscard]] std::string letters(const Product& product) const {
     std::string all = product.summed;
     for (const TensorUse& use : product.operands) {
@@ -116,7 +117,7 @@ class Derivation {
     return all;
   }
 
-  /// The bit changes what is summed but not the tile that the sum belongs to, on every device.
+  /// Returns whether the bit changes what is summed, but not the tile that the sum belongs to, on every device.
   [[nodiscard]] bool sums_over(const Product& product, const Layout& output, int bit) const {
     const std::string over = letters(product);
     for (int device = 0; device < output.devices(); ++device) {

@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator's devices send each other under a partition sequence, derived from the slice indices alone.
+// Messages between an operator's devices under a partition sequence, derived from the slice indices alone.
 //
 // Let tile_X^φ(D, t) be the slice indices of tensor X's axes on device D at step t of phase φ.
-//   transfers    An operand whose tile of step t + 1 differs from that of step t is received during the compute of step
-//                t from a
-//                device that has it (double buffers). After the last step it goes where its next phase reads it: a
-//                stash (I:
-//                forward → gradient), W forward → backward, and W back to its place of the first forward step; a
-//                gradient dW to
-//                the place of W, so that the optimizer updates in place. With P all of these are in place already but
-//                the way
-//                back of W. An output whose tile changes from step t − 1 to t is an accumulator that is passed on
-//                during step t,
-//                before the product of step t is added (dW, once).
-//                Sender: of the devices that have the tile the one of least reach, then of fewest differing bits, then
-//                lowest id;
-//                it is then a permutation: every device sends to one and receives from one.
-//   reductions   Devices with the same output tile whose summed slices differ add up their parts (all-reduce) after the
-//                last
-//                step. They are the devices that agree in all bits outside a group indicator, a subset of the bits of
-//                the device
-//                id (PrimePar, ASPLOS 2024).
+//   transfers    A device receives an operand's tile of step t + 1 during the compute of step t if it differs from
+//                that of step t. The tile comes from a device that has it (double buffers). After the last step the
+//                operand goes where its next phase reads it: I as a stash from forward to gradient, W from forward to
+//                backward. W then goes back to its place of the first forward step. A gradient dW goes to the place of
+//                W, so that the optimizer updates in place. With P all of these are in place already, except for W's
+//                way back. An output whose tile changes from step t − 1 to t is an accumulator. It is passed on during
+//                step t, before the product of step t is added (dW, once).
+//                The sender is the device of least reach that has the tile, then that of fewest differing bits, then
+//                that of lowest id. The result is a permutation: every device sends to one and receives from one.
+//   reductions   Devices with the same output tile whose summed slices differ add up their parts (all-reduce) after
+//                the last step. They are the devices that agree in all bits outside a group indicator, a subset of the
+//                bits of the device id (PrimePar, ASPLOS 2024).
 // The derived transfers of P are the paper's Table 1 (communication_test.cpp). Edges between operators: layout.h.
 #pragma once
 
@@ -33,22 +26,22 @@
 
 namespace espalier::partition {
 
-/// Bits of the device id as a mask: d_1 is bit n − 1, d_n bit 0.
+/// Holds bits of the device id as a mask: d_1 is bit n − 1, d_n bit 0.
 using GroupIndicator = std::uint32_t;
 
-/// One tensor's tiles passed on during one step. All devices do it at once.
+/// Describes one tensor's tiles that are passed on during one step. All devices do it at once.
 struct TileTransfer {
   Phase phase = Phase::forward;
-  int step = 0;  ///< whose compute hides it
+  int step = 0;  ///< the step whose compute hides it
   TensorUse tensor;
-  bool accumulator = false;          ///< moves before the step's product is added; otherwise it is wanted for the step
-                                     ///< after
+  /// If true, it moves before the step's product is added; otherwise it is needed for the step after.
+  bool accumulator = false;
   std::int64_t elements = 0;         ///< one tile
   int reach = 0;                     ///< largest over devices (layout.h)
-  std::vector<std::int16_t> sender;  ///< [receiver]; itself where nothing moves
+  std::vector<std::int16_t> sender;  ///< [receiver]; the receiver itself where nothing moves
 };
 
-/// An all-reduce of the output tiles after the last step of a phase. Groups are disjoint and work at once.
+/// Describes an all-reduce of the output tiles after the last step of a phase. Groups are disjoint and work at once.
 struct Reduction {
   Phase phase = Phase::forward;
   TensorUse tensor;
@@ -62,27 +55,28 @@ struct Communication {
   std::vector<Reduction> reductions;    ///< by phase, in the order of the products
 };
 
-/// The sequence must be legal for the operator.
+/// Returns the messages of an operator. The sequence must be legal for it.
 Communication communication(const OperatorShape& op, const PartitionSequence& sequence);
 
-/// What one device passes on of a tensor during a step: it sends to `to` and receives from `from`; itself where nothing
-/// moves for it.
+/// Describes what one device passes on of a tensor during a step: it sends to `to` and receives from `from`. Both are
+/// the device itself where nothing moves for it.
 struct Shift {
   TensorUse tensor;
   bool accumulator = false;
   int from = 0, to = 0;
   bool operator==(const Shift&) const = default;
 };
-/// Those of `device` during a step, in the order of the transfers.
+/// Returns the shifts of `device` during a step, in the order of the transfers.
 std::vector<Shift> shifts_of(const Communication& communication, Phase phase, int step, int device);
 
-/// Elements of one tile of a tensor on one device.
+/// Returns the elements of one tile of a tensor on one device.
 std::int64_t tile_elements(const OperatorShape& op, const PartitionSequence& sequence, int tensor);
-/// Devices that `device` reduces with, ascending, itself included.
+/// Returns the devices that `device` reduces with, ascending, itself included.
 std::vector<int> group_of(int device, GroupIndicator indicator);
-/// "(d1,d3)"; "()" when empty. `bits`: n.
+/// Returns "(d1,d3)", or "()" when empty. `bits`: n.
 std::string indicator_text(GroupIndicator indicator, int bits);
-/// Tensors received into a second buffer at some time, in elements: the largest sum over steps of the tiles in flight.
+/// Returns the most elements that are received into second buffers at any time: the largest sum over steps of the
+/// tiles in flight.
 std::int64_t receive_buffer_elements(const Communication& communication);
 
 }  // namespace espalier::partition

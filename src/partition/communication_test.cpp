@@ -22,10 +22,9 @@ const TileTransfer* find(const Communication& all, Phase phase, int step, Tensor
   return nullptr;
 }
 
-// P_{2×2} on 4 devices, linear 8×8×8×8 (B M N K). I is 8·8·8, a tile a quarter: 128; W a quarter of 64: 16. Forward,
-// step 0:
-// device (0, 0) = 0 gets I from (0, 1) = 1 and W from (1, 0) = 2. Eight transfers: F I, W; B dO, W, W back; G I, dO,
-// dW.
+// P_{2×2} on 4 devices, linear 8×8×8×8 (B M N K). I is 8·8·8 and a tile is a quarter, 128; a tile of W is a quarter
+// of 64, 16. In forward step 0 device (0, 0) = 0 gets I from (0, 1) = 1 and W from (1, 0) = 2. There are eight
+// transfers: F I, W; B dO, W, W back; G I, dO, dW.
 TEST(Communication, IsTheSmallestExampleByHand) {
   const Communication all = communication(linear_shape("linear", 8, 8, 8, 8), {primitive(1)});
   EXPECT_TRUE(all.reductions.empty());
@@ -43,7 +42,7 @@ TEST(Communication, IsTheSmallestExampleByHand) {
   EXPECT_EQ(receive_buffer_elements(all), 128 + 128);  // gradient, step 0: I and dO
 }
 
-// "N,B": I·W summed over the N bit in forward; dW over the B bit. dI is whole.
+// With "N,B", I·W is summed over the N bit in forward, dW over the B bit. dI is whole.
 TEST(Communication, SplitsOfASummedDimensionReduce) {
   const Communication all = communication(linear(), sequence_of("N,B"));
   EXPECT_TRUE(all.transfers.empty());
@@ -59,7 +58,7 @@ TEST(Communication, SplitsOfASummedDimensionReduce) {
   EXPECT_EQ(group_of(5, 0b101), (std::vector<int>{0, 1, 4, 5}));
 }
 
-// D = (d1, d2, d3), N split by d1 and d3: groups share d2.
+// D = (d1, d2, d3), N split by d1 and d3: devices of a group have the same d2.
 TEST(Communication, GroupIndicatorOfTheFirstAndThirdBit) {
   const Communication all = communication(linear(), sequence_of("N,K,N"));
   ASSERT_FALSE(all.reductions.empty());
@@ -67,7 +66,7 @@ TEST(Communication, GroupIndicatorOfTheFirstAndThirdBit) {
   EXPECT_EQ(all.reductions[0].group_size, 4);
 }
 
-/// Row and column of a device on the torus of P_{2^k×2^k}, and back.
+/// Converts a device to its row and column on the torus of P_{2^k×2^k}, and back.
 struct Torus {
   int k;
   [[nodiscard]] int side() const { return 1 << k; }
@@ -79,8 +78,8 @@ struct Torus {
   [[nodiscard]] int around(int x) const { return (x + side()) % side(); }
 };
 
-// Table 1 of the paper: receiver (r, c) ← sender (r + dr, c + dc), for every step of every phase, k = 1 … 4, and
-// nothing besides.
+// Table 1 of the paper: receiver (r, c) ← sender (r + dr, c + dc), for every step of every phase, k = 1 … 4. There
+// are no other transfers.
 TEST(Communication, IsTableOneOfThePaper) {
   for (int k = 1; k <= 4; ++k) {
     const Torus torus{k};
@@ -119,7 +118,7 @@ TEST(Communication, IsTableOneOfThePaper) {
   }
 }
 
-// Elements a device receives in one training step: (2(q − 1)(|I| + |dO|) + 2q·|W|) / q², q = 2^k.
+// A device receives (2(q − 1)(|I| + |dO|) + 2q·|W|) / q² elements in one training step, q = 2^k.
 TEST(Communication, TrafficOfThePrimitive) {
   const OperatorShape op = linear_shape("linear", 2, 64, 128, 256);
   const std::int64_t i = 2 * 64 * 128, w = 128 * 256, o = 2 * 64 * 256;
@@ -131,7 +130,7 @@ TEST(Communication, TrafficOfThePrimitive) {
   }
 }
 
-/// Sequences that hold P's among splits, for the properties below.
+/// Returns sequences that hold P's among splits, for the properties below.
 std::vector<PartitionSequence> composed() {
   std::vector<PartitionSequence> all;
   for (int k = 1; k <= 4; ++k) all.push_back({primitive(k)});
@@ -144,7 +143,7 @@ std::vector<PartitionSequence> composed() {
   return all;
 }
 
-/// The bits of the device id that splits of these dimensions use.
+/// Returns the bits of the device id that splits of these dimensions use.
 GroupIndicator bits_of(const PartitionSequence& sequence, std::string_view dimensions) {
   GroupIndicator mask = 0;
   int used = 0;
@@ -157,8 +156,8 @@ GroupIndicator bits_of(const PartitionSequence& sequence, std::string_view dimen
   return mask;
 }
 
-// No collective comes from P: reductions are over the split bits of N (forward), K (backward), B and M (gradient)
-// alone, and their groups are exactly the devices that end on the same output tile.
+// No collective comes from P: reductions are over the split bits of N (forward), K (backward), and B and M (gradient)
+// alone. Their groups are exactly the devices that end on the same output tile.
 TEST(CommunicationProperty, ReductionsComeFromSplitsAlone) {
   const OperatorShape op = linear();
   const std::map<Phase, std::pair<std::string, int>> summed = {
@@ -184,7 +183,7 @@ TEST(CommunicationProperty, ReductionsComeFromSplitsAlone) {
 }
 
 // No replication comes from P: at every step of every phase a tile is on as many devices as the splits of other
-// dimensions give copies, so among the devices of the P's tiles are a bijection.
+// dimensions give copies. Among the devices of the P's, tiles are therefore a bijection.
 TEST(CommunicationProperty, PrimitiveReplicatesNothing) {
   const OperatorShape op = linear();
   const std::vector<std::string> others = {"K", "BM", "N"};  // dimensions that I, W, O lack
@@ -205,8 +204,7 @@ TEST(CommunicationProperty, PrimitiveReplicatesNothing) {
 }
 
 // I: forward's last = gradient's first. W: forward's last = backward's first. dO: backward's last = gradient's first.
-// dW:
-// gradient's last = W at forward's first. O: forward's last = dO at backward's first.
+// dW: gradient's last = W at forward's first. O: forward's last = dO at backward's first.
 TEST(CommunicationProperty, PhasesAreAligned) {
   const OperatorShape op = linear();
   for (const PartitionSequence& sequence : composed()) {
@@ -226,8 +224,8 @@ TEST(CommunicationProperty, PhasesAreAligned) {
   }
 }
 
-// Every transfer is a permutation of the devices inside the blocks that the splits leave, and brings what the next step
-// needs.
+// Every transfer is a permutation of the devices inside the blocks that the splits leave, and brings what the next
+// step needs.
 TEST(CommunicationProperty, TransfersArePermutationsThatBringTheTile) {
   const OperatorShape op = linear();
   for (const PartitionSequence& sequence : composed()) {
@@ -246,7 +244,7 @@ TEST(CommunicationProperty, TransfersArePermutationsThatBringTheTile) {
   }
 }
 
-// With several P's the outer tiles move once a turn of the inner ring, and the accumulator once in all.
+// With several P's the outer tiles move once per turn of the inner ring, and the accumulator once in all.
 TEST(Communication, OuterLevelMovesLeast) {
   const Communication all = communication(linear(), sequence_of("P2,P4"));
   int outer = 0, accumulators = 0;
@@ -254,7 +252,7 @@ TEST(Communication, OuterLevelMovesLeast) {
     accumulators += transfer.accumulator ? 1 : 0;
     if (transfer.phase == Phase::forward && transfer.tensor == kI && transfer.reach > 4) ++outer;
   }
-  EXPECT_EQ(outer, 1);  // of 7 moves of I
+  EXPECT_EQ(outer, 1);  // out of 7 moves of I
   EXPECT_EQ(accumulators, 1);
 }
 
@@ -268,7 +266,7 @@ TEST(Communication, ReachesThousandDevices) {
   }
 }
 
-// Other operators: what is reduced over which bits, and the elements of a tile, by hand.
+// Other operators, by hand: what is reduced over which bits, and the elements of a tile.
 TEST(Communication, OtherOperatorsReduceWhatTheySum) {
   const auto reductions = [](const OperatorShape& op, std::string_view text) {
     std::string found;
@@ -298,14 +296,14 @@ TEST(Communication, OtherOperatorsReduceWhatTheySum) {
   EXPECT_EQ(reductions(fused_attention_shape("core", gqa), "H,H,M"), "dK(d2,d3)512 dV(d2,d3)512");
 }
 
-// P_{2×2} on (r, c) = 0 … 3: in step 0 of the forward (0,0) receives I from (0,1) and W from (1,0), and sends to the
+// P_{2×2} on (r, c) = 0 … 3: in forward step 0 device (0,0) receives I from (0,1) and W from (1,0), and sends to the
 // same two, as q = 2.
 TEST(Communication, ShiftsOfOneDevice) {
   const OperatorShape op = linear_shape("linear", 4, 4, 4, 4);
   const Communication all = communication(op, {primitive(1)});
   EXPECT_EQ(shifts_of(all, Phase::forward, 0, 0), (std::vector<Shift>{{{0, false}, false, 1, 1}, {{1, false}, false, 2, 2}}));
   EXPECT_TRUE(shifts_of(all, Phase::forward, 1, 0).empty());
-  // Table 1: dW, before its last product, from (r, c + 1).
+  // By Table 1, dW comes from (r, c + 1) before its last product.
   EXPECT_EQ(shifts_of(all, Phase::gradient, 1, 2), (std::vector<Shift>{{{1, true}, true, 3, 3}}));
 }
 

@@ -19,7 +19,7 @@ std::uint64_t key(const std::array<std::int16_t, kMaxAxes>& index) {
   return packed;
 }
 
-/// Finest common slices: log2 of their number on each axis.
+/// Returns the finest common slices: log2 of their number on each axis.
 std::array<std::int8_t, kMaxAxes> finest(const Layout& a, const Layout& b) {
   std::array<std::int8_t, kMaxAxes> bits{};
   for (std::size_t axis = 0; axis < kAxes; ++axis) bits[axis] = std::max(a.bits[axis], b.bits[axis]);
@@ -28,8 +28,8 @@ std::array<std::int8_t, kMaxAxes> finest(const Layout& a, const Layout& b) {
 
 int sum(const std::array<std::int8_t, kMaxAxes>& bits) { return bits[0] + bits[1] + bits[2] + bits[3]; }
 
-/// Units of 2^−Σ unit in which two tiles agree: 0 or the product of the shorter slices, as slices are nested or
-/// disjoint.
+/// Returns the units of 2^−Σ unit in which two tiles agree: 0 or the product of the shorter slices, as slices are
+/// nested or disjoint.
 std::int64_t overlap(const Tile& a, const Tile& b, int unit_bits) {
   int bits = 0;
   for (std::size_t axis = 0; axis < kAxes; ++axis) {
@@ -42,7 +42,7 @@ std::int64_t overlap(const Tile& a, const Tile& b, int unit_bits) {
 
 auto order(const Tile& tile) { return std::tie(tile.bits, tile.index); }
 
-/// Joins boxes that are the two halves of a coarser slice on `axis`; true if there were any.
+/// Joins boxes that are the two halves of a coarser slice on `axis`; returns whether there were any.
 bool merge_halves(std::vector<Tile>& boxes, std::size_t axis) {
   const auto parent = [axis](Tile tile) {
     tile.index[axis] = static_cast<std::int16_t>(tile.index[axis] >> 1);
@@ -80,7 +80,7 @@ std::vector<Tile> boxes_of(std::vector<Tile> tiles) {
 
 int log2_devices(const Layout& layout) { return std::bit_width(static_cast<unsigned>(layout.devices())) - 1; }
 
-/// log2 slices of an axis: those of its dimension, but no more than there are heads to give out.
+/// Returns log2 of the slices of an axis: that of its dimension, but no more than there are heads to give out.
 int axis_bits(const Axis& axis, int dimension_bits) {
   if (axis.size >= std::int64_t{1} << dimension_bits) return dimension_bits;
   return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(axis.size))) - 1;

@@ -17,8 +17,8 @@ PartitionSequence sequence_of(std::string_view text, std::string_view letters = 
 }
 OperatorShape linear() { return linear_shape("linear", 64, 64, 64, 64); }
 
-// Two devices. O[B, M, K] is split by K, the next linear wants I[B, M, N] split by M: each device holds one half of its
-// half and fetches a quarter of the tensor from the other. Unit: slices of M and K halved, a quarter.
+// On two devices, O[B, M, K] is split by K, and the next linear needs I[B, M, N] split by M. Each device holds one
+// half of its half and fetches a quarter of the tensor from the other. A unit has halves of M and K: a quarter.
 TEST(Redistribution, IsTheSmallestExampleByHand) {
   const Layout held = forward_held(linear(), {split('K')});
   const Layout needed = forward_needed(linear(), {split('M')}, 0);
@@ -29,13 +29,13 @@ TEST(Redistribution, IsTheSmallestExampleByHand) {
   EXPECT_EQ(moved.total[1], 2);
   EXPECT_EQ(moved.fetched_total(), 2);
   EXPECT_EQ(redistribution_total(held, needed), 0.5);
-  // Device 0 wants M = 0, has K = 0; it lacks (M, K) = (0, 1).
+  // Device 0 needs M = 0 and has K = 0; it lacks (M, K) = (0, 1).
   const std::vector<TileMove> expected = {{1, 0, Tile{{0, 0, 1, 0}, {0, 1, 1, 0}}}, {0, 1, Tile{{0, 1, 0, 0}, {0, 1, 1, 0}}}};
   EXPECT_EQ(redistribution_moves(held, needed), expected);
 }
 
-// Replicated by N (after the all-reduce), wanted split: nothing moves. Split, wanted whole: the other three quarters,
-// one from the neighbour, two from the other node.
+// Replicated by N (after the all-reduce), needed split: nothing moves. Split, needed whole: the other three quarters
+// move, one from the neighbour, two from the other node.
 TEST(Redistribution, ReplicasCostNothingAndGatheringCostsTheRest) {
   const Layout whole = forward_held(linear(), sequence_of("N,N"));
   const Layout quarters = forward_needed(linear(), sequence_of("N,N"), 0);
@@ -69,7 +69,7 @@ TEST(Redistribution, SkewMovesAllRowsButOne) {
   for (int k = 1; k <= 4; ++k) {
     const PartitionSequence p = {primitive(k)};
     const std::int64_t rows = std::int64_t{1} << k;
-    const GroupIndicator columns = 0x55555555U & ((1U << (2 * k)) - 1);  // c bits
+    const GroupIndicator columns = 0x55555555U & ((1U << (2 * k)) - 1);  // the bits of c
     for (const auto& [held, needed] : {std::pair(forward_held(linear(), p), forward_needed(linear(), p, 0)),
                                        std::pair(backward_held(linear(), p, 0), backward_needed(linear(), p))}) {
       const auto moves = redistribution_moves(held, needed);
@@ -81,7 +81,7 @@ TEST(Redistribution, SkewMovesAllRowsButOne) {
 }
 
 // fc1 {K, P2}, element-wise {feature, position, feature}, fc2 {N, P2} (PrimePar, figure 9): O and dI of the
-// element-wise are in place between fc1 and it; fc2 takes the skew.
+// element-wise operator are in place between fc1 and it; fc2 takes the skew.
 TEST(Redistribution, PublishedMlpPlan) {
   const OperatorShape op = elementwise_shape("relu", 64, 64, 64);
   const PartitionSequence fc1 = sequence_of("K,P2"), relu = sequence_of("N,M,N", "BMN"), fc2 = sequence_of("N,P2");
@@ -98,7 +98,7 @@ TEST(Redistribution, HeadsMatchFeaturesByPosition) {
   const Layout held = forward_held(qkv, sequence_of("K,K,K"));
   const PartitionSequence heads = sequence_of("H,H,H", "BMH");
   EXPECT_EQ(redistribution_total(held, forward_needed(core, heads, 0)), 0);
-  // K: one of 2 heads each, of which an eighth of the tensor is held and three more are needed, on all 8 devices.
+  // Each of the 8 devices needs one of the 2 heads of K. It holds an eighth of the tensor and fetches three more.
   EXPECT_EQ(redistribution_total(held, forward_needed(core, heads, 1)), 3.0);
 }
 
@@ -109,7 +109,7 @@ TEST(Reach, IsTheAlignedBlock) {
   EXPECT_EQ(reach(3, 4), 3);
 }
 
-// A block of devices holds a product of slices together wherever no P is cut: one box.
+// Devices of a block hold a product of slices together wherever no P is cut: one box.
 TEST(Coverage, MergesWhatABlockHolds) {
   const Coverage coverage(forward_held(linear(), sequence_of("K,B,M,K")));
   for (int r = 0; r <= 4; ++r) {
@@ -119,7 +119,7 @@ TEST(Coverage, MergesWhatABlockHolds) {
   EXPECT_EQ(half, (Tile{{0, 0, 1, 0}, {0, 0, 1, 0}}));
 }
 
-/// Counts tiles one by one on the finest common grid and looks for the nearest holder among all devices.
+/// Counts tiles one by one on the finest common grid, and searches all devices for the nearest holder.
 Redistribution brute_force(const Layout& held, const Layout& needed) {
   std::array<int, kMaxAxes> bits{};
   Redistribution result;
@@ -161,7 +161,7 @@ void expect_equal_to_brute_force(const Layout& held, const Layout& needed) {
   ASSERT_EQ(fast, slow);
   const double units = static_cast<double>(std::int64_t{1} << fast.unit_bits);
   ASSERT_EQ(redistribution_total(held, needed), static_cast<double>(fast.fetched_total()) / units);
-  // The messages: as many as units, each from a device at the reach that is counted.
+  // There are as many messages as units, each from a device at the reach that is counted.
   std::array<std::int64_t, kMaxBits + 1> total{};
   for (const TileMove& move : redistribution_moves(held, needed)) ++total[static_cast<std::size_t>(reach(move.from, move.to))];
   ASSERT_EQ(total, slow.total);
@@ -195,7 +195,7 @@ TEST(RedistributionProperty, EqualsBruteForceOnRandomPairs) {
     const std::vector<PartitionSequence>& space = spaces[1 + below(6)];
     const auto any = [&] {
       const PartitionSequence* sequence = &space[below(space.size())];
-      // Half of the draws with a P: they are the smaller part of the space.
+      // Half of the draws have a P, because such sequences are the smaller part of the space.
       for (int tries = 0; pair % 2 == 0 && steps(*sequence) == 1 && tries < 20; ++tries) sequence = &space[below(space.size())];
       with_primitive += steps(*sequence) > 1 ? 1 : 0;
       return layout_at(linear(), *sequence, below(2) == 0 ? 0 : 2, kPhases[below(3)],

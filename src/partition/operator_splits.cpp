@@ -14,14 +14,15 @@ constexpr TensorUse gradient(int tensor) { return {static_cast<std::int8_t>(tens
 
 bool power_of_two(std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
-/// Equal slices of the axis, or, of fewer heads than slices, whole heads that neighbouring slices share.
+/// Returns whether slices of the axis are equal, or, with fewer heads than slices, whole heads that neighbouring
+/// slices share.
 bool axis_divides(const Axis& axis, std::int64_t slices) {
   return axis.size % slices == 0 || (power_of_two(axis.size) && slices > axis.size);
 }
 
 std::int64_t value_width(const AttentionSizes& sizes) { return sizes.value_dim > 0 ? sizes.value_dim : sizes.head_dim; }
 
-/// Activations in and out of one shape, nothing summed.
+/// Returns a shape with activations in and out, which sums nothing.
 OperatorShape pointwise(std::string name, std::vector<OperatorDimension> dimensions, int inputs, std::int64_t width) {
   OperatorShape op;
   op.name = std::move(name);
@@ -43,7 +44,7 @@ OperatorShape pointwise(std::string name, std::vector<OperatorDimension> dimensi
   return op;
 }
 
-/// out = Σ_{in_sum} a·b; da = Σ_{a_sum} dout·b; db = Σ_{b_sum} a·dout.
+/// Returns the products out = Σ_{in_sum} a·b; da = Σ_{a_sum} dout·b; db = Σ_{b_sum} a·dout.
 std::vector<Product> bilinear(std::string summed, std::string summed_a, std::string summed_b) {
   return {{Phase::forward, value(2), {value(0), value(1)}, std::move(summed)},
           {Phase::backward, gradient(0), {gradient(2), value(1)}, std::move(summed_a)},
@@ -117,7 +118,7 @@ OperatorShape norm_shape(std::string name, std::int64_t batch, std::int64_t posi
   op.dimensions = {{'B', batch}, {'M', positions}, {'N', features}};
   const std::vector<Axis> all = {{'B', batch}, {'M', positions}, {'N', features}};
   const std::vector<Axis> rows = {{'B', batch}, {'M', positions}};
-  // LayerNorm: Σ x and Σ x², RMSNorm: Σ x². Backward: Σ dO·γ and Σ dO·γ·x̂, RMSNorm the second alone.
+  // LayerNorm sums x and x², RMSNorm x². Backward, LayerNorm sums dO·γ and dO·γ·x̂, RMSNorm the second alone.
   const std::int64_t sums = weights == 1 ? 1 : 2;
   op.tensors = {
       {"I", TensorRole::input, all, 1}, {"O", TensorRole::output, all, 1}, {"statistics", TensorRole::statistic, rows, sums}};

@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a partition sequence may do to each kind of operator, and which tensors its phases read, write and sum.
+// How a partition sequence may split each kind of operator, and which tensors its phases read, write and sum.
 //
-// An operator is described by its dimensions (letters), its tensors (which dimensions index them) and its products: one
-// line for each thing that a phase computes, out = Σ_{summed} f(operands). All communication follows from this and the
-// slice indices (communication.h, layout.h); no operator has rules of its own.
+// An operator is described by its dimensions (letters), its tensors (which dimensions index them) and its products.
+// There is one product for each thing that a phase computes, out = Σ_{summed} f(operands). All communication follows
+// from this and the slice indices (communication.h, layout.h); no operator has rules of its own.
 //
-//     operator                dimensions (may be split)       tensors and products
-//     linear                  B M N K, and P                  F  O[BMK] = Σ_N I[BMN]·W[NK]; B dI = Σ_K dO·W; G dW = Σ_BM I·dO
-//     attention scores QKᵀ    B M H L  (E not)                S[BMHL] = Q[BMH]·K[BLH]; dQ = Σ_L dS·K; dK = Σ_M Q·dS
-//     softmax                 B M H    (L not)                P[BMHL] = softmax_L S
-//     attention values A·V    B M H L  (E not)                O[BMH] = Σ_L A[BMHL]·V[BLH]; dA = dO·V; dV = Σ_M A·dO
-//     fused attention         B M H    (L, E not)             O[BMH] from Q[BMH], K[BLH], V[BLH]; dK, dV = Σ_M
-//     norm                    B M N                           statistics[BM] = Σ_N …, in B again; dγ[N] = Σ_BM
-//     norm of each head       B M H    (E not)                nothing summed but dγ[E] = Σ_BMH
-//     element-wise            B M N                           gated activations read `copies` = 2
+//     operator                dimensions (may be split)   tensors and products
+//     linear                  B M N K, and P              F  O[BMK] = Σ_N I[BMN]·W[NK]; B  dI = Σ_K dO·W;
+//                                                         G  dW = Σ_BM I·dO
+//     attention scores QKᵀ    B M H L  (E not)            S[BMHL] = Q[BMH]·K[BLH]; dQ = Σ_L dS·K; dK = Σ_M Q·dS
+//     softmax                 B M H    (L not)            P[BMHL] = softmax_L S
+//     attention values A·V    B M H L  (E not)            O[BMH] = Σ_L A[BMHL]·V[BLH]; dA = dO·V; dV = Σ_M A·dO
+//     fused attention         B M H    (L, E not)         O[BMH] from Q[BMH], K[BLH], V[BLH]; dK, dV = Σ_M
+//     norm                    B M N                       statistics[BM] = Σ_N …, in B again; dγ[N] = Σ_BM
+//     norm of each head       B M H    (E not)            nothing summed but dγ[E] = Σ_BMH
+//     element-wise            B M N                       gated activations read `copies` = 2
 //     add                     B M N
-//     embedding               B M V N                         O[BMN] = Σ_V onehot·W[VN]; dW = Σ_BM
-//     cross-entropy           B M K                           statistics[BM] = Σ_K …: maximum, Σ exp, the label's logit
-// B samples, M (query) positions, N and K features in and out, H query heads, L key positions, V rows of the table. The
-// features E of a head are never split and count as the tensor's `width`. A summed dimension that is split means a
-// reduction over those devices. Grouped-query attention: K and V have fewer heads than H; slices of H beyond them share
-// (replicate) a head of K and V. Gated MLP: gate and up share their input: one linear whose weight and output have
-// width 2 (K = ffn), a slice of K holds both.
+//     embedding               B M V N                     O[BMN] = Σ_V onehot·W[VN]; dW = Σ_BM
+//     cross-entropy           B M K                       statistics[BM] = Σ_K …: maximum, Σ exp, the label's logit
+// The letters are B samples, M (query) positions, N and K features in and out, H query heads, L key positions, V rows
+// of the table. The features E of a head are never split and count as the tensor's `width`. A summed dimension that
+// is split requires a reduction over those devices. In grouped-query attention K and V have fewer heads than H;
+// slices of H beyond them share (replicate) a head of K and V. In a gated MLP gate and up share their input: they are
+// one linear whose weight and output have width 2 (K = ffn), and a slice of K holds both.
 //
-// Tensors on an edge match by position of their axes: [batch, positions, features or heads, …]: O[BMK] of a linear
-// feeds I[BMN] of the next, Q[BMH] or K[BLH] of attention. The features of a QKV linear are ordered by groups of heads,
-// so that a slice of K holds Q, K and V of the same heads; each of the three is an edge of its own.
+// Tensors on an edge match by position of their axes: [batch, positions, features or heads, …]. So O[BMK] of a linear
+// feeds I[BMN] of the next, and Q[BMH] or K[BLH] of attention. The features of a QKV linear are ordered by groups of
+// heads, so that a slice of K holds Q, K and V of the same heads. Each of the three is an edge of its own.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +47,8 @@ struct OperatorDimension {
   bool operator==(const OperatorDimension&) const = default;
 };
 
-/// A dimension as an axis of a tensor. `size` is smaller than the dimension's where devices share slices (heads of K
-/// and V).
+/// Describes a dimension as an axis of a tensor. `size` is smaller than the dimension's where devices share slices
+/// (heads of K and V).
 struct Axis {
   char letter = 0;
   std::int64_t size = 0;
@@ -65,12 +66,12 @@ struct Tensor {
   std::string name;  ///< "I", "W", "O", "Q" …
   TensorRole role = TensorRole::input;
   std::vector<Axis> axes;
-  std::int64_t width = 1;  ///< elements for each index: features that are never split, gate and up, number of
-                           ///< statistics
+  /// Counts the elements for each index: features that are never split, gate and up, number of statistics.
+  std::int64_t width = 1;
   bool operator==(const Tensor&) const = default;
 };
 
-/// A tensor or its gradient.
+/// Refers to a tensor or its gradient.
 struct TensorUse {
   std::int8_t tensor = 0;  ///< index into OperatorShape::tensors
   bool gradient = false;
@@ -81,7 +82,7 @@ struct Product {
   Phase phase = Phase::forward;
   TensorUse output;
   std::vector<TensorUse> operands;
-  std::string summed;  ///< letters
+  std::string summed;  ///< letters of the summed dimensions
   bool operator==(const Product&) const = default;
 };
 
@@ -104,12 +105,12 @@ OperatorShape attention_scores_shape(std::string name, const AttentionSizes& siz
 OperatorShape softmax_shape(std::string name, const AttentionSizes& sizes);
 OperatorShape attention_values_shape(std::string name, const AttentionSizes& sizes);
 OperatorShape fused_attention_shape(std::string name, const AttentionSizes& sizes);
-/// `weights`: vectors of N parameters: 1 for RMSNorm, 2 for LayerNorm, 0 for none.
+/// Returns a norm with `weights` vectors of N parameters: 1 for RMSNorm, 2 for LayerNorm, 0 for none.
 OperatorShape norm_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t features, int weights);
-/// RMSNorm over the features of each head (queries and keys), one weight vector for all heads.
+/// Returns an RMSNorm over the features of each head (queries and keys), with one weight vector for all heads.
 OperatorShape head_norm_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t heads,
                               std::int64_t head_dim);
-/// Reads `copies` tensors of the output's size, interleaved (gated activations: 2).
+/// Returns an operator that reads `copies` tensors of the output's size, interleaved (gated activations: 2).
 OperatorShape elementwise_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t features,
                                 std::int64_t copies = 1);
 OperatorShape add_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t features);
@@ -117,21 +118,22 @@ OperatorShape embedding_shape(std::string name, std::int64_t batch, std::int64_t
                               std::int64_t features);
 OperatorShape cross_entropy_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t classes);
 
-/// The shape of a model's operator on `batch` samples of `positions` tokens each; biases of linears are left out
-/// (small). Error for what has none: mixture of experts, cross-attention, pooling.
+/// Returns the shape of a model's operator on `batch` samples of `positions` tokens each; biases of linears are left
+/// out (small). Returns an error for operators without one: mixture of experts, cross-attention, pooling.
 Result<OperatorShape> shape_of(const Operator& op, std::int64_t batch, std::int64_t positions);
 
-/// Elements of the whole tensor: width · Π sizes.
+/// Returns the elements of the whole tensor: width · Π sizes.
 std::int64_t elements(const Tensor& tensor);
-/// Letters that may be split, in the operator's order.
+/// Returns the letters that may be split, in the operator's order.
 std::string splittable_dimensions(const OperatorShape& op);
-/// The sequence splits only what it may, and every slice is of equal length: slices divide the size of each axis, or
-/// the axis (heads of K and V) is a power of two that divides them.
+/// Returns whether the sequence splits only what it may, and every slice is of equal length. Slices must divide the
+/// size of each axis, or the axis (heads of K and V) is a power of two that divides them.
 bool is_legal(const OperatorShape& op, const PartitionSequence& sequence);
-/// All legal sequences of `bits` bits, in the order of enumerate_sequences.
+/// Returns all legal sequences of `bits` bits, in the order of enumerate_sequences.
 std::vector<PartitionSequence> partition_space(const OperatorShape& op, int bits);
 
-/// Index points of a product (its operands' and output's dimensions, without width) that one device covers in one step.
+/// Returns the index points of a product (its operands' and output's dimensions, without width) that one device
+/// covers in one step.
 std::int64_t points_per_step(const OperatorShape& op, const Product& product, const PartitionSequence& sequence);
 
 }  // namespace espalier::partition

@@ -16,8 +16,8 @@ std::vector<std::string> texts(const std::vector<PartitionSequence>& all) {
   return text;
 }
 
-// A linear of 1 sample, 4 positions, 6 → 8 features on 4 devices: B cannot be split, N once only, and P2 needs M, N and
-// K halved.
+// A linear of 1 sample, 4 positions, 6 → 8 features on 4 devices: B cannot be split, N only once, and P2 needs M, N
+// and K halved.
 TEST(PartitionSpace, IsTheSmallestExampleByHand) {
   const OperatorShape op = linear_shape("linear", 1, 4, 6, 8);
   EXPECT_EQ(texts(partition_space(op, 2)),
@@ -26,7 +26,7 @@ TEST(PartitionSpace, IsTheSmallestExampleByHand) {
   EXPECT_FALSE(is_legal(op, {primitive(1), split('N')}));
   EXPECT_FALSE(is_legal(op, {primitive(2)}));
   EXPECT_EQ(elements(op.tensors[1]), 48);
-  // 4·6·8 sub-products over 4 devices in 2 steps.
+  // 4·6·8 points are spread over 4 devices and 2 steps.
   EXPECT_EQ(points_per_step(op, op.products[0], {primitive(1)}), 24);
 }
 
@@ -51,7 +51,7 @@ TEST(PartitionSpace, EachKindSplitsWhatItMay) {
 }
 
 // 24 query heads on 6 heads of K and V: two slices hold 12 on 3; four would cut a head of K and V in half. On 8 heads
-// of K and V (a power of two) sixteen slices of 32 query heads share them by pairs.
+// of K and V (a power of two), sixteen slices of 32 query heads share them in pairs.
 TEST(PartitionSpace, GroupedHeadsAreNeverCut) {
   const OperatorShape six = fused_attention_shape("", {1, 8, 8, 24, 6, 64});
   EXPECT_TRUE(is_legal(six, {split('H')}));
@@ -64,7 +64,7 @@ TEST(PartitionSpace, GroupedHeadsAreNeverCut) {
   EXPECT_EQ(forward_needed(eight, sixteen, 1).tile(4), forward_needed(eight, sixteen, 1).tile(5));
 }
 
-// Letters that a product sums are those of its operands that its output lacks; shapes and axes agree.
+// The letters that a product sums are those of its operands that its output lacks; shapes and axes agree.
 TEST(OperatorShape, DescribesItself) {
   const AttentionSizes gqa{8, 16, 32, 8, 4, 64};
   const std::vector<OperatorShape> all = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps of linear → tanh → linear on simulated devices that hold only their tiles, moved exactly as
-// communication.h and layout.h say. The devices multiply what lies before them and know no global index: a misplaced
-// tile is a wrong number.
+// communication.h and layout.h specify. The devices multiply the tiles that they hold and have no global index, so a
+// misplaced tile gives a wrong number.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,13 +16,13 @@ namespace {
 
 using Numbers = std::vector<double>;  ///< row-major over the axes
 
-/// The tiles of one tensor, one a device.
+/// Holds the tiles of one tensor, one per device.
 struct Spread {
   Layout layout;
   std::vector<Numbers> tiles;
 };
 
-/// Messages between devices and the numbers in them.
+/// Counts messages between devices and the numbers in them.
 struct Traffic {
   std::int64_t ring = 0, ring_elements = 0, redistribution = 0, redistribution_elements = 0, reductions = 0;
 };
@@ -74,7 +74,7 @@ Spread scatter(const Numbers& dense, const Tensor& tensor, const Layout& layout)
   return spread;
 }
 
-/// Largest difference from the dense tensor over all devices, replicas included.
+/// Returns the largest difference from the dense tensor over all devices, replicas included.
 double difference(const Spread& spread, const Numbers& dense, const Tensor& tensor) {
   double largest = 0;
   for (int device = 0; device < spread.layout.devices(); ++device) {
@@ -100,7 +100,7 @@ Spread redistribute(const Spread& held, const Tensor& tensor, const Layout& need
   for (int device = 0; device < needed.devices(); ++device) {
     const auto at = static_cast<std::size_t>(device);
     result.tiles[at].assign(static_cast<std::size_t>(volume(sizes) >> needed.tile_bits()), NAN);
-    Tile own = held.layout.tile(device);  // what is in place already, if the two tiles meet
+    Tile own = held.layout.tile(device);  // the part that is in place already, if the two tiles meet
     const Tile want = needed.tile(device);
     bool meet = true;
     for (std::size_t a = 0; a < sizes.size(); ++a) {
@@ -123,8 +123,8 @@ Spread redistribute(const Spread& held, const Tensor& tensor, const Layout& need
   return result;
 }
 
-/// One operator with its sequence on the devices: tiles that stay between phases, and the three phases of a bilinear
-/// product.
+/// Runs one operator with its sequence on the devices: tiles that stay between phases, and the three phases of a
+/// bilinear product.
 class Worker {
  public:
   Worker(const OperatorShape& op, const PartitionSequence& sequence, Traffic& traffic)
@@ -171,7 +171,8 @@ class Worker {
     }
   }
 
-  /// A tile as the loops over the local lengths of the dimensions see it: where index i of dimension d points.
+  /// Describes a tile as the loops over the local lengths of the dimensions see it: where index i of dimension d
+  /// points.
   struct Operand {
     double* data;
     std::array<std::vector<std::size_t>, 4> offset;
@@ -195,7 +196,7 @@ class Worker {
     return result;
   }
 
-  /// output += a·b over the local lengths of all four dimensions.
+  /// Computes output += a·b over the local lengths of all four dimensions.
   void multiply(const Product& product, std::size_t device) {
     std::array<std::size_t, 4> length{};
     for (std::size_t d = 0; d < length.size(); ++d) {
@@ -249,13 +250,13 @@ struct Shapes {
   OperatorShape second = linear_shape("fc2", kBatch, kPositions, kInner, kOut);
 };
 
-/// What one training step computes, whole.
+/// Holds what one training step computes, whole.
 struct Dense {
   Numbers x, w1, w2, target;
   Numbers o1, a, o2, slope2, slope_a, slope1, slope_x, g1, g2;
 };
 
-/// out = Σ a·b over [rows, inner] · [inner, columns], either operand transposed.
+/// Returns out = Σ a·b over [rows, inner] · [inner, columns], either operand transposed.
 Numbers multiply(const Numbers& a, const Numbers& b, std::int64_t rows, std::int64_t inner, std::int64_t columns, bool ta,
                  bool tb) {
   Numbers out(static_cast<std::size_t>(rows * columns), 0.0);
@@ -314,11 +315,12 @@ struct Sequences {
 
 struct Outcome {
   double error = 0;    ///< largest difference of any tile of any tensor from the dense result
-  Traffic first_step;  ///< of one training step
+  Traffic first_step;  ///< only the first training step
   Traffic all;
 };
 
-/// Two training steps on the devices beside the dense ones, weights updated in place where dW ended.
+/// Runs two training steps on the devices and the dense ones for comparison; weights are updated in place where dW
+/// ended.
 Outcome run(const Sequences& by) {
   const Shapes shape;
   Outcome outcome;
@@ -335,7 +337,7 @@ Outcome run(const Sequences& by) {
   };
   for (int step = 0; step < 2; ++step) {
     train(dense);
-    // Forward.
+    // Runs the forward phase.
     first.tensor(0) = scatter(dense.x, shape.first.tensors[0], forward_needed(shape.first, by.first, 0));
     first.run(Phase::forward);
     check(first.tensor(2), dense.o1, shape.first.tensors[2]);
@@ -356,7 +358,7 @@ Outcome run(const Sequences& by) {
     const std::int64_t before = traffic.redistribution;
     second.tensor(2, true) = redistribute(slope, shape.second.tensors[2], backward_needed(shape.second, by.second), traffic);
     EXPECT_EQ(traffic.redistribution, before);  // O and dO of one operator are aligned
-    // Backward and gradient.
+    // Runs the backward and gradient phases.
     second.run(Phase::backward);
     check(second.tensor(0, true), dense.slope_a, shape.second.tensors[0]);
     second.run(Phase::gradient);
@@ -364,7 +366,7 @@ Outcome run(const Sequences& by) {
     Spread back = redistribute(second.tensor(0, true), shape.second.tensors[0], backward_needed(shape.wave, by.wave), traffic);
     for (std::size_t device = 0; device < back.tiles.size(); ++device) {
       for (std::size_t i = 0; i < back.tiles[device].size(); ++i) {
-        const double a = wave.tiles[device][i];  // the stash lies where the slope is wanted
+        const double a = wave.tiles[device][i];  // the stash lies where the slope is needed
         back.tiles[device][i] *= 1 - a * a;
       }
     }
@@ -374,7 +376,7 @@ Outcome run(const Sequences& by) {
     check(first.tensor(0, true), dense.slope_x, shape.first.tensors[0]);
     first.run(Phase::gradient);
     check(first.tensor(1, true), dense.g1, shape.first.tensors[1]);
-    // The optimizer: tile by tile, in place.
+    // The optimizer updates tile by tile, in place.
     for (Worker* worker : {&first, &second}) {
       EXPECT_EQ(worker->tensor(1).layout, worker->tensor(1, true).layout);
       for (std::size_t device = 0; device < worker->tensor(1).tiles.size(); ++device) {
@@ -394,14 +396,14 @@ Sequences sequences_of(std::string_view first, std::string_view wave, std::strin
   return {*parse_sequence(first, "BMNK", true), *parse_sequence(wave, "BMN", false), *parse_sequence(second, "BMNK", true)};
 }
 
-/// Ring messages of one step by the closed formula: with T steps 2(T − 1) forward, 2(T − 1) and W back, 2(T − 1) and
-/// dW.
+/// Returns the ring messages of one step by the closed formula: with T steps 2(T − 1) forward, 2(T − 1) and W back,
+/// 2(T − 1) and dW.
 std::int64_t ring_messages(const PartitionSequence& sequence) {
   const int turns = steps(sequence);
   return turns == 1 ? 0 : std::int64_t{sequence.devices()} * (6 * (turns - 1) + 2);
 }
 
-/// Units that eq. 9 counts at the four edges, in elements.
+/// Returns the units that eq. 9 counts at the four edges, in elements.
 std::int64_t edge_elements(const Sequences& by) {
   const Shapes shape;
   const auto count = [](const Layout& held, const Layout& needed, const Tensor& tensor) {
@@ -425,8 +427,8 @@ void expect_exact(const Sequences& by) {
 }
 
 // Four devices, P_{2×2} twice, tanh split by positions and features as O lies. A device of each linear sends 8 tiles:
-// 2, 3, 3. Between tanh and the second linear row 1 of the torus swaps its tiles forward, row 0 backward: 2 + 2
-// messages. No all-reduce.
+// 2, 3, 3. Between tanh and the second linear, row 1 of the torus swaps its tiles forward, row 0 backward: 2 + 2
+// messages. There is no all-reduce.
 TEST(PartitionNumeric, IsTheSmallestExampleByHand) {
   const Outcome outcome = run(sequences_of("P2", "M,N", "P2"));
   EXPECT_LT(outcome.error, 1e-12);
@@ -435,7 +437,7 @@ TEST(PartitionNumeric, IsTheSmallestExampleByHand) {
   EXPECT_EQ(outcome.first_step.reductions, 0);
 }
 
-// Megatron's MLP: column, then row: O of the row linear and dI of the column linear are reduced; nothing else moves.
+// Megatron's MLP, column then row: O of the row linear and dI of the column linear are reduced; nothing else moves.
 TEST(PartitionNumeric, ColumnThenRow) {
   const Outcome outcome = run(sequences_of("K,K", "N,N", "N,N"));
   EXPECT_LT(outcome.error, 1e-12);
@@ -486,8 +488,8 @@ TEST(PartitionNumeric, RandomSequencesEqualTheDenseResult) {
 }
 
 // Attention scores of 8 query heads on 2 heads of K, one feature each: S[b,m,h,l] = Q[b,m,h]·K[b,l,h/4], under all
-// legal sequences of 8 devices. dQ sums over l, dK over m and over the four query heads of a group, also where the
-// group is spread over devices.
+// legal sequences of 8 devices. Gradient dQ sums over l, and dK over m and over the four query heads of a group, even
+// where the group is spread over devices.
 TEST(PartitionNumeric, GroupedQueryAttentionEqualsTheDenseResult) {
   const AttentionSizes size{8, 8, 8, 8, 2, 1};
   const OperatorShape op = attention_scores_shape("qk", size);

@@ -11,7 +11,7 @@ namespace espalier::partition {
 
 namespace {
 
-/// "P4" → 2; nothing unless 2^k with k ≥ 1 that fits.
+/// Returns k for the text of a P, such as 2 for "P4"; nothing unless it is 2^k with k ≥ 1 that fits.
 std::optional<int> parse_primitive(std::string_view part) {
   int side = 0;
   const auto [end, error] = std::from_chars(part.data() + 1, part.data() + part.size(), side);

@@ -9,7 +9,7 @@
 namespace espalier::partition {
 namespace {
 
-// K by d1, P_{2×2} over (d2, d3): three bits, eight devices.
+// K is split by d1, P_{2×2} covers (d2, d3): three bits, eight devices.
 TEST(PartitionSequence, IsTheSmallestExampleByHand) {
   const PartitionSequence sequence = {split('K'), primitive(1)};
   EXPECT_EQ(sequence.size(), 2);
@@ -23,7 +23,7 @@ TEST(PartitionSequence, IsTheSmallestExampleByHand) {
   EXPECT_EQ(parse_sequence("-", "BMNK", true)->size(), 0);
 }
 
-// Two bits over one dimension and P: X,X or P2. Order: the dimension first.
+// Two bits over one dimension and P are X,X or P2; the dimension comes first.
 TEST(PartitionSequence, EnumerationIsInOrder) {
   const auto all = enumerate_sequences(2, "BM", true);
   std::vector<std::string> texts;

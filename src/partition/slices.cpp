@@ -7,15 +7,15 @@ namespace espalier::partition {
 
 namespace {
 
-/// Bits first, first + 2, … of the device id, counted from d_1 = 0: k of them, most significant first.
+/// Returns bits first, first + 2, … of the device id, counted from d_1 = 0: k of them, most significant first.
 int every_other_bit(int device, int bits, int first, int k) {
   int value = 0;
   for (int j = 0; j < k; ++j) value = 2 * value + ((device >> (bits - 1 - first - 2 * j)) & 1);
   return value;
 }
 
-/// The digit that P appends to the index of a dimension, before reduction mod 2^k; 0 for dimensions that P leaves alone
-/// (unused).
+/// Returns the digit that P appends to the index of a dimension, before reduction mod 2^k; 0 for dimensions that P
+/// leaves alone (unused).
 int primitive_digit(char dimension, Phase phase, int r, int c, int t, bool last) {
   const int delta = last ? 1 : 0;
   switch (dimension) {
@@ -64,7 +64,7 @@ int slice_bits(const PartitionSequence& sequence, char dimension) {
 int slice_index(const PartitionSequence& sequence, char dimension, Phase phase, int device, int step) {
   const int bits = sequence.bits();
   const bool last = step == steps(sequence) - 1;
-  int time_bits = 0;  // of the levels that are still to come
+  int time_bits = 0;  // bits of the levels that are still to come
   for (const BasicPartition& part : sequence) time_bits += part.k;
   ESPALIER_CHECK(device >= 0 && device < sequence.devices() && step >= 0 && step < (1 << time_bits));
   int index = 0, used = 0;

@@ -11,9 +11,10 @@ namespace {
 
 PartitionSequence sequence_of(std::string_view text) { return *parse_sequence(text, "BMNK", true); }
 
-// P_{2×2}, devices (r, c) = (d1, d2), two steps. Forward: device (0, 1) works on O tile (M, K) = (0, 1) with the slices
-// N = 0 + 1 + t: first 1, then 0. Backward: dI tile (M, N) = (0, 0), K = 1, then 0. Gradient: first on dW tile (N, K) =
-// (0, 0) with M = 0; in the last step (δ = 1) on (1, 1) with M = 1.
+// P_{2×2}, devices (r, c) = (d1, d2), two steps. Forward, device (0, 1) works on O tile (M, K) = (0, 1) with the
+// slices N = 0 + 1 + t: first 1, then 0. Backward, it works on dI tile (M, N) = (0, 0) with K = 1, then 0. In the
+// gradient phase it first works on dW tile (N, K) = (0, 0) with M = 0. In the last step (δ = 1) it works on (1, 1)
+// with M = 1.
 TEST(SliceIndex, PrimitiveByHand) {
   const PartitionSequence p2 = {primitive(1)};
   EXPECT_EQ(steps(p2), 2);
@@ -31,7 +32,7 @@ TEST(SliceIndex, PrimitiveByHand) {
   EXPECT_EQ(slice_index(p2, 'B', Phase::forward, device, 0), 0);
 }
 
-// "K,B,K": K takes d1 and d3, B takes d2. Device 6 = 110: K = 2·1 + 0, B = 1.
+// In "K,B,K", K takes d1 and d3, B takes d2. Device 6 = 110 has K = 2·1 + 0, B = 1.
 TEST(SliceIndex, SplitsAppendBits) {
   const PartitionSequence sequence = sequence_of("K,B,K");
   EXPECT_EQ(steps(sequence), 1);
@@ -45,8 +46,8 @@ TEST(SliceIndex, SplitsAppendBits) {
   }
 }
 
-// P_{4×4}: bits r1 c1 r2 c2. Device 1001: r = 2·1 + 0 = 2, c = 2·0 + 1 = 1. With K before: d1 is the leading digit of
-// K.
+// P_{4×4} has the bits r1 c1 r2 c2. Device 1001 has r = 2·1 + 0 = 2, c = 2·0 + 1 = 1. With K before P, d1 is the
+// leading digit of K.
 TEST(SliceIndex, RowsAndColumnsInterleave) {
   const PartitionSequence sequence = sequence_of("K,P4");
   const int device = 0b11001;
@@ -58,7 +59,7 @@ TEST(SliceIndex, RowsAndColumnsInterleave) {
   EXPECT_EQ(slice_index(sequence, 'K', Phase::gradient, device, 3), 4 + 1);
 }
 
-// Two levels of time: step 5 of "P4,P2" is (t1, t2) = (2, 1). δ only in step 7.
+// Two levels of time: step 5 of "P4,P2" is (t1, t2) = (2, 1), and δ is 1 only in step 7.
 TEST(SliceIndex, TimeHasALevelForEachPrimitive) {
   const PartitionSequence sequence = sequence_of("P4,P2");
   EXPECT_EQ(steps(sequence), 8);
@@ -70,8 +71,8 @@ TEST(SliceIndex, TimeHasALevelForEachPrimitive) {
 }
 
 // Every sub-product (B, M, N, K slice) of every phase is done exactly once over devices and steps: the partition is
-// complete and nothing is computed twice. All sequences of up to 4 bits (16 devices), all of 6 bits that hold two or
-// three P's.
+// complete and nothing is computed twice. The test covers all sequences of up to 4 bits (16 devices), and all of 6
+// bits that hold two or three P's.
 TEST(SliceIndex, EverySubProductIsDoneOnce) {
   int checked = 0;
   const auto check = [&](const PartitionSequence& sequence) {

@@ -11,7 +11,7 @@
 namespace espalier {
 namespace {
 
-/// Slice of a dimension that place `t` of a tensor group has under a sequence.
+/// Returns the slice of a dimension that place `t` of a tensor group has under a sequence.
 Extent slice_of(const partition::PartitionSequence& sequence, char dimension, std::int64_t t, const Extent& whole) {
   const std::int64_t slices = partition::slices(sequence, dimension);
   const std::int64_t index = partition::slice_index(sequence, dimension, partition::Phase::forward, static_cast<int>(t), 0);
@@ -20,7 +20,7 @@ Extent slice_of(const partition::PartitionSequence& sequence, char dimension, st
   return {whole.first + index * size, whole.first + (index + 1) * size};
 }
 
-/// Positions that hold equal boxes, first come first.
+/// Holds the positions with equal boxes, in the order in which they were found.
 struct ActivationCell {
   ActivationBox box;
   std::vector<std::int64_t> holders;

@@ -10,7 +10,7 @@ namespace {
 
 using plan_test::spread;
 
-/// Context ranks beside the others.
+/// Adds context ranks to a strategy.
 Strategy context(Strategy s, std::int32_t cp, ContextParallelKind kind = ContextParallelKind::ring) {
   s.cp = cp;
   s.cp_kind = kind;
@@ -24,9 +24,9 @@ std::vector<Box> boxes(const Strategy& s, std::int64_t samples, std::int64_t tok
   return boxes_of(s, s.devices(), {samples, {}, tokens, 1}, true);
 }
 
-// Four devices, 4 samples of 8 tokens. TP2·DP2: positions 0 and 1 hold samples 0 and 1, 2 and 3 the others; DP4: one
-// sample each. Every position of DP4 finds its sample at home or not at all: 0 and 1 hold 0 and 1, 2 and 3 hold 2 and
-// 3.
+// Four devices hold 4 samples of 8 tokens. Under TP2·DP2, positions 0 and 1 hold samples 0 and 1, and positions 2 and
+// 3 the others. Under DP4 each holds one sample. Positions 0 and 1 hold their new samples already, and so do
+// positions 2 and 3.
 TEST(ActivationLayout, SmallestExample) {
   const auto moves = moves_between(boxes(spread(2, 2), 2, 8), boxes(spread(1, 4), 1, 8));
   const std::vector<Move> expected{
@@ -34,7 +34,7 @@ TEST(ActivationLayout, SmallestExample) {
   EXPECT_EQ(moves, expected);
 }
 
-// Back: position 0 wants samples 0 and 1 and has 0; 1 comes from position 1, which alone holds it.
+// In the other direction, position 0 needs samples 0 and 1 and has 0; sample 1 comes from position 1, its only holder.
 TEST(ActivationLayout, FromOneSampleEachToPairs) {
   const auto moves = moves_between(boxes(spread(1, 4), 1, 8), boxes(spread(2, 2), 2, 8));
   ASSERT_EQ(moves.size(), 8u);
@@ -45,14 +45,14 @@ TEST(ActivationLayout, FromOneSampleEachToPairs) {
 TEST(ActivationLayout, SequenceParallelSplitsTokens) {
   const auto split = boxes(spread(4, 1, SequenceParallel::megatron), 4, 8);
   EXPECT_EQ(split[3], (Box{{0, 4}, {{6, 8}}}));
-  // To DP4: position 3 wants all tokens of sample 3, two of them are its own.
+  // For DP4, position 3 needs all tokens of sample 3, two of which are its own.
   const auto moves = moves_between(split, boxes(spread(1, 4), 1, 8));
   ASSERT_EQ(moves.size(), 16u);
   EXPECT_EQ(moves[15], (Move{3, 3, {{3, 4}, {{6, 8}}}}));
   EXPECT_EQ(moves[12], (Move{0, 3, {{3, 4}, {{0, 2}}}}));
 }
 
-// Whatever the layouts: every position gets each element of its box once, from one that holds it.
+// Under any layouts, every position gets each element of its box once, from a position that holds it.
 TEST(ActivationLayout, MovesCoverWhatIsWanted) {
   const std::vector<std::pair<Strategy, std::int64_t>> layouts{{spread(4, 1), 4},
                                                                {spread(2, 2), 2},
@@ -76,22 +76,22 @@ TEST(ActivationLayout, MovesCoverWhatIsWanted) {
     }
 }
 
-// 16 tokens over four ranks of a ring: rank 0 has the first and the last eighth, rank 3 two neighbouring ones;
-// all-to-all: quarters.
+// With 16 tokens over four ranks of a ring, rank 0 has the first and the last eighth, and rank 3 two neighbouring
+// ones. All-to-all gives quarters.
 TEST(ActivationLayout, ContextRanks) {
   const auto ring = boxes(context(spread(1, 1), 4), 1, 16);
   EXPECT_EQ(ring[0].tokens, (TokenRuns{{0, 2}, {14, 16}}));
   EXPECT_EQ(ring[2].tokens, (TokenRuns{{4, 6}, {10, 12}}));
   EXPECT_EQ(ring[3].tokens, (TokenRuns{{6, 10}}));
   EXPECT_EQ(boxes(context(spread(1, 1), 4, ContextParallelKind::all_to_all), 1, 16)[1].tokens, (TokenRuns{{4, 8}}));
-  // With sequence parallelism the tensor group halves what a rank of the ring has.
+  // With sequence parallelism the tensor group halves the tokens of a rank of the ring.
   const auto both = boxes(context(spread(2, 1, SequenceParallel::megatron), 2), 1, 16);
   EXPECT_EQ(both[0].tokens, (TokenRuns{{0, 4}}));
   EXPECT_EQ(both[1].tokens, (TokenRuns{{12, 16}}));
   EXPECT_EQ(both[3].tokens, (TokenRuns{{8, 12}}));
 }
 
-// Where replicas lie inside the context group position 1 is the other replica, otherwise the other context rank.
+// If replicas lie inside the context group, position 1 is the other replica; otherwise it is the other context rank.
 TEST(ActivationLayout, OrderOfContextAndReplicas) {
   Strategy s = context(spread(1, 2), 2);
   EXPECT_EQ(place_in_stage(s, 1).c, 1);
@@ -101,8 +101,8 @@ TEST(ActivationLayout, OrderOfContextAndReplicas) {
   EXPECT_EQ(place_in_stage(s, 1).d, 1);
 }
 
-// Unequal replicas: of five samples three, one and one. To a stage of two ranks with four of five samples and the last:
-// everything is sent, though positions 0 and 1 exist on both sides.
+// Unequal replicas take three, one and one of five samples. The next stage has two ranks, with four samples and one.
+// Everything is sent, though positions 0 and 1 exist on both sides.
 TEST(ActivationLayout, BetweenStagesOfUnequalShares) {
   const auto here = boxes_of(spread(1, 3), 3, {0, {3, 1, 1}, 8, 1}, true);
   EXPECT_EQ(here[1].samples, (Extent{3, 4}));
@@ -111,8 +111,8 @@ TEST(ActivationLayout, BetweenStagesOfUnequalShares) {
   EXPECT_EQ(moves_between(here, there, false), expected);
 }
 
-// Four devices whose blocks leave halves of the tokens (first bit) and of the features (second bit); embedding and head
-// are whole.
+// The blocks of four devices leave halves of the tokens (first bit) and of the features (second bit); embedding and
+// head are whole.
 TEST(ActivationLayout, PartitionedBlocksCutTheStream) {
   Strategy s = spread(4, 1);
   s.partition = BlockPartition("attn.residual M,N");

@@ -15,7 +15,7 @@ using partition::PartitionSequence;
 
 namespace {
 
-/// Operators that every device may also do in full.
+/// Adds the option that every device runs the operator in full.
 void allow_replicas(OperatorShape& shape) { shape.dimensions.push_back({'R', std::int64_t{1} << partition::kMaxBits, true}); }
 
 bool runs_beside(const Operator& op, bool before_attention) {

@@ -23,7 +23,7 @@ namespace {
 
 using Extents = std::vector<Extent>;
 
-/// Ascending, neighbours joined.
+/// Sorts extents in ascending order and joins neighbours.
 Extents joined(Extents extents) {
   std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.first < b.first; });
   Extents out;
@@ -37,20 +37,21 @@ Extents joined(Extents extents) {
   return out;
 }
 
-/// The slice of an axis that a place has.
+/// Returns the slice of an axis that a place has.
 Extent slice_of(std::int64_t size, std::int16_t index, std::int8_t bits) {
   const std::int64_t length = size >> bits;
   return {index * length, (index + 1) * length};
 }
 
-/// The attention that a node's output feeds; null: none.
+/// Returns the attention that a node's output feeds; null if there is none.
 const Operator* attention_behind(const SpreadBlock& block, int node) {
   for (const BlockEdge& edge : block.graph.edges)
     if (edge.from == node && block.node(edge.to).op->kind == OperatorKind::attention) return block.node(edge.to).op;
   return nullptr;
 }
 
-/// Features [first, last) of groups of heads (the queries of a key/value head, its key, its value) as they lie packed.
+/// Returns the packed positions of features [first, last) of groups of heads (the queries of a key/value head, its
+/// key, its value).
 Extents packed(const Operator& core, const Extent& features) {
   const std::int64_t dim = core.qk_dim, queries = core.heads / core.kv_heads * dim, group = queries + 2 * dim;
   Extents out;
@@ -65,7 +66,7 @@ Extents packed(const Operator& core, const Extent& features) {
   return joined(std::move(out));
 }
 
-/// Where slices of a tensor's third axis lie among the features.
+/// Returns the positions of slices of a tensor's third axis among the features.
 Extents features(const SpreadBlock& block, int node, int tensor, const Extent& slice) {
   const PartitionedOperator& at = block.node(node);
   const Tensor& of = at.shape.tensors[static_cast<std::size_t>(tensor)];
@@ -90,7 +91,7 @@ void append(Intervals& set, std::int64_t first, std::int64_t last) {
     set.push_back({first, last});
 }
 
-/// A linear as a place holds it: inputs, outputs, and where its biases are.
+/// Describes the part of a linear that a place holds: inputs, outputs, and the position of its biases.
 struct LinearTile {
   Extent inputs;
   Extents outputs;
@@ -104,7 +105,7 @@ LinearTile linear_tile(const SpreadBlock& block, int node, int place) {
   return {slice_of(axes[0].size, index[0], w.bits[0]), features(block, node, 2, slice_of(axes[1].size, index[1], w.bits[1]))};
 }
 
-/// Weights alone, or biases alone.
+/// Appends the weights, the biases, or both.
 void append_linear(Intervals& set, std::int64_t first, const Operator& op, const LinearTile& tile, bool weights, bool biases) {
   if (op.split == TpSplit::row) {
     const std::int64_t bias = op.parameters_unsplit, below = first + bias;
@@ -122,7 +123,7 @@ void append_linear(Intervals& set, std::int64_t first, const Operator& op, const
     }
 }
 
-/// What a place holds of the parameters of a node's own operator.
+/// Appends the parameters of a node's own operator that a place holds.
 void append_node(Intervals& set, std::int64_t first, const SpreadBlock& block, int node, int place) {
   const PartitionedOperator& at = block.node(node);
   const Operator& op = *at.op;
@@ -134,14 +135,14 @@ void append_node(Intervals& set, std::int64_t first, const SpreadBlock& block, i
     append(set, at_vector + index * length, at_vector + (index + 1) * length);
 }
 
-/// Node of an operator that has parameters of its own in it; 0: it runs beside one.
+/// Returns the node of an operator that is a node itself; 0 if it runs on the tiles of another node.
 int node_of(const SpreadBlock& block, const Operator& op) {
   for (int n = 1; n < block.graph.nodes(); ++n)
     if (block.node(n).op == &op) return n;
   return 0;
 }
 
-/// The node whose tiles an operator runs on beside it.
+/// Returns the node on whose tiles an operator without a node runs.
 int node_beside(const SpreadBlock& block, const Operator& op) {
   for (int n = 1; n < block.graph.nodes(); ++n) {
     const auto& beside = block.node(n).beside;
@@ -151,8 +152,8 @@ int node_beside(const SpreadBlock& block, const Operator& op) {
   return 0;
 }
 
-/// Bits of the place that change what is seen of the letters `seen` and leave the slices of `kept` as they are, on
-/// every place.
+/// Returns the bits of the place whose change alters the slices of the letters `seen` and keeps the slices of `kept`,
+/// on every place.
 GroupIndicator sees_otherwise(const PartitionSequence& sequence, std::string_view seen, std::string_view kept) {
   const auto same = [&](std::string_view letters, int a, int b) {
     return std::all_of(letters.begin(), letters.end(), [&](char letter) {
@@ -170,7 +171,8 @@ GroupIndicator sees_otherwise(const PartitionSequence& sequence, std::string_vie
   return indicator;
 }
 
-/// Of a norm of heads: which places have heads or tokens of their own of the queries, or of the keys.
+/// Returns the bits that distinguish the places of a norm of heads: those with different heads or tokens of the
+/// queries, or of the keys.
 GroupIndicator sum_of_head_norm(const SpreadBlock& block, int node, bool of_queries) {
   const Layout layout = partition::forward_needed(block.node(node).shape, block.sequence(node), of_queries ? 0 : 1);
   GroupIndicator indicator = 0;
@@ -201,7 +203,7 @@ void add_sums_of_node(std::vector<GradientSum>& sums, std::int64_t first, const 
   add_sum(sums, std::move(elements), sees_otherwise(block.sequence(node), "BM", "K"));
 }
 
-/// Who has a box, and where in its tiles.
+/// Holds a box, the places that have it, and its positions in their tiles.
 struct TileCell {
   ActivationBox box;
   std::vector<std::pair<int, TilePiece>> holders;

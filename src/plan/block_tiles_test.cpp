@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counted by hand on a block of two heads: hidden 4, heads of 2 features, ffn 8, four tokens, on four places (r, c) =
-// (0,0), (0,1), (1,0), (1,1).
+// Checks tiles by hand on a block of two heads: hidden 4, heads of 2 features, ffn 8, four tokens, on four places (r,
+// c) = (0,0), (0,1), (1,0), (1,1).
 #include "plan/block_tiles.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using partition::Phase;
 
-/// qkv 4 → 8 with one key/value head, core of 2 heads, out 4 → 4 (a row linear with a bias), and the stream.
+/// Returns qkv 4 → 8 with one key/value head, a core of 2 heads, out 4 → 4 (a row linear with a bias), and the stream.
 LayerKind block(std::int32_t kv_heads = 1) {
   LayerKind kind;
   kind.name = "decoder";
@@ -67,7 +67,8 @@ TEST(BlockTiles, InputsOfPAreSkewedAndOutputsAreNot) {
 }
 
 TEST(BlockTiles, SlicesOfProjectionsAreGroupsOfHeads) {
-  // Packed: Q0 = [0,2) Q1 = [2,4) K0 = [4,6) V0 = [6,8) K1 = [8,10) V1 = [10,12). Two groups: (Q0 K0 V0), (Q1 K1 V1).
+  // The packed order is Q0 = [0,2) Q1 = [2,4) K0 = [4,6) V0 = [6,8) K1 = [8,10) V1 = [10,12). There are two groups:
+  // (Q0 K0 V0), (Q1 K1 V1).
   const LayerKind two = block(2);
   const SpreadBlock b = spread(two, "norm R; qkv K; attn.core H; out N; add R", 2);
   const auto left = tiles_of(b, 2, 2, partition::forward_held(b.node(2).shape, b.sequence(2)));
@@ -78,7 +79,7 @@ TEST(BlockTiles, SlicesOfProjectionsAreGroupsOfHeads) {
   EXPECT_EQ(features(left[1], 1), (Extent{8, 12}));
   const auto keys = tiles_of(b, 3, 1, partition::forward_needed(b.node(3).shape, b.sequence(3), 1));
   EXPECT_EQ(features(keys[1], 0), (Extent{8, 10}));
-  // One key/value head for two: the slice of one group ends inside it, and both places want its key.
+  // Two heads share one key/value head: the slice of one group ends inside it, and both places need its key.
   const LayerKind one = block(1);
   const SpreadBlock shared = spread(one, "norm R; qkv K; attn.core H; out N; add R", 2);
   const auto halves = tiles_of(shared, 2, 2, partition::forward_held(shared.node(2).shape, shared.sequence(2)));
@@ -92,7 +93,7 @@ TEST(BlockTiles, SlicesOfProjectionsAreGroupsOfHeads) {
 TEST(BlockTiles, WeightsAreTilesOfTheFirstStepAndNothingIsHeldTwiceUnderP) {
   const LayerKind kind = block(2);  // norm 4 elements, qkv 48 from 4, out: bias 4 from 52, 16 weights from 56
   const SpreadBlock b = spread(kind, "norm R,R; qkv P2; attn.core H,M; out P2; add R,R", 4);
-  // Place 1 (r = 0, c = 1): inputs [2,4) and outputs of the second group: rows 2, 3 and 8 … 11 of four.
+  // Place 1 (r = 0, c = 1) has inputs [2,4) and outputs of the second group: rows 2, 3 and 8 … 11 of four.
   const Intervals held = held_elements(b, kind, 1);
   Intervals qkv;
   for (const std::int64_t row : {2, 3, 8, 9, 10, 11}) qkv.push_back({4 + row * 4 + 2, 4 + row * 4 + 4});
@@ -112,9 +113,9 @@ TEST(BlockTiles, OnlyBiasesAndNormsAreSummedUnderP) {
   const SpreadBlock b = spread(kind, "norm M,R; qkv P2; attn.core H,M; out P2; add R,R", 4);
   const auto sums = gradient_sums(b, kind, 1);
   ASSERT_EQ(sums.size(), 2u);
-  EXPECT_EQ(sums[0], (GradientSum{{{0, 4}}, 0b10}));    // the norm has seen half of the tokens: over d1
-  EXPECT_EQ(sums[1], (GradientSum{{{54, 56}}, 0b10}));  // so have the biases: over r
-  // keys and values, whose queries M splits
+  EXPECT_EQ(sums[0], (GradientSum{{{0, 4}}, 0b10}));    // the norm has seen half of the tokens: sum over d1
+  EXPECT_EQ(sums[1], (GradientSum{{{54, 56}}, 0b10}));  // so have the biases: sum over r
+  // M splits the queries of keys and values.
   EXPECT_TRUE(summed_indicators(b) == std::vector<partition::GroupIndicator>{0b01});
   const SpreadBlock spatial = spread(kind, "norm R,R; qkv M,K; attn.core H,M; out M,N; add R,R", 4);
   std::map<std::int64_t, partition::GroupIndicator> of;
@@ -124,7 +125,7 @@ TEST(BlockTiles, OnlyBiasesAndNormsAreSummedUnderP) {
 
 TEST(BlockTiles, PiecesComeFromTheNearestHolder) {
   const auto tile = [](std::int64_t first, std::int64_t last) { return ActivationTile{{{0, 1}, {{0, 1}}, {first, last}}}; };
-  // Halves held twice, by places 0, 2 and 1, 3; everybody wants all.
+  // Places 0, 2 and places 1, 3 hold one half each; all places need everything.
   const auto moves =
       piece_moves({{tile(0, 2), tile(2, 4), tile(0, 2), tile(2, 4)}}, {{tile(0, 4), tile(0, 4), tile(0, 4), tile(0, 4)}});
   ASSERT_EQ(moves.size(), 8u);

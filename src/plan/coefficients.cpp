@@ -12,7 +12,7 @@ namespace {
 
 using Coefficients = FrameworkCoefficients;
 
-// Priors: 1 and 0 describe an engine that launches, fuses and communicates as the device model assumes.
+// Sets the priors: 1 and 0 describe an engine that launches, fuses and communicates as the device model assumes.
 constexpr std::array<CoefficientField, 10> kFields = {{
     {"compute", &Coefficients::compute, 0.9, 2.0, 1.03, 0.08, false,
      "time of GEMM and attention kernels relative to the device model"},
@@ -64,7 +64,7 @@ Result<FrameworkCalibration> read_framework_calibration(std::string_view yaml, c
 }
 
 const FrameworkCalibration& framework_calibration() {
-  // Read-only after construction: a constant that happens to be written as text.
+  // Read-only after construction: a constant that happens to be stored as text.
   static const FrameworkCalibration shipped = [] {
     const std::string where = "data/calibration/frameworks.yaml";
     auto read = read_framework_calibration(embedded::framework_calibration_yaml, where);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fitted coefficients of engines as a table: name, physical range, prior. One place for the reader, the fit and the
-// docs.
+// Defines the fitted coefficients of engines as a table (name, physical range, prior) that the reader, the fit and
+// the documentation share.
 #pragma once
 
 #include <span>
@@ -14,25 +14,27 @@
 
 namespace espalier {
 
-/// One coefficient. Multipliers (`additive` false) are fitted as logarithms: log(x/prior) ~ N(0, sigma). Additive ones
-/// in their own unit around the prior with `sigma` of that unit. Neither leaves [low, high].
+/// Describes one coefficient. Multipliers (`additive` false) are fitted as logarithms: log(x/prior) ~ N(0, sigma).
+/// Additive ones are fitted in their own unit around the prior, with `sigma` in that unit. Neither leaves [low, high].
 struct CoefficientField {
   std::string_view name;
   double FrameworkCoefficients::*member;
   double low, high, prior, sigma;
   bool additive;
   std::string_view meaning;
-  bool pooled = true;  ///< what engines have in common is a prior for the others; false: of one engine's making
+  /// True if the value that engines have in common is a prior for the others; false: the coefficient is specific
+  /// to one engine.
+  bool pooled = true;
 };
 std::span<const CoefficientField> coefficient_fields();
 
-/// data/calibration/frameworks.yaml (schema espalier.framework-calibration/1).
+/// Holds data/calibration/frameworks.yaml (schema espalier.framework-calibration/1).
 struct FrameworkCalibration {
-  std::vector<std::string> sources;  ///< `source` of the runs that were fitted to
+  std::vector<std::string> sources;  ///< `source` of the runs in the fit
   std::vector<std::pair<std::string, FrameworkCoefficients>> engines;
 };
 Result<FrameworkCalibration> read_framework_calibration(std::string_view yaml, const std::string& where);
-/// The one that ships.
+/// Returns the calibration that ships with the program.
 const FrameworkCalibration& framework_calibration();
 
 }  // namespace espalier

@@ -9,7 +9,7 @@
 namespace espalier {
 namespace {
 
-/// Levels that the devices of a group see, innermost first.
+/// Returns the fabric levels of a group's devices, innermost first.
 std::vector<FabricLevel> levels_of(const Cluster& cluster, std::size_t group) {
   const NodeGroup& at = cluster.groups[group];
   std::vector<FabricLevel> levels = at.intra;
@@ -18,7 +18,7 @@ std::vector<FabricLevel> levels_of(const Cluster& cluster, std::size_t group) {
   return levels;
 }
 
-/// Whether a device that lies `offset` devices behind the first of its group begins a domain as that one does.
+/// Returns whether a device `offset` devices behind the first of its group begins the same domains as the first.
 bool begins_domains(const Cluster& cluster, std::size_t group, std::int64_t offset) {
   if (offset % cluster.groups[group].devices_per_node != 0) return false;
   const std::vector<FabricLevel> levels = levels_of(cluster, group);
@@ -36,7 +36,7 @@ bool one_order(const Pipeline& pipeline) {
   return true;
 }
 
-/// Whether all layers of a stage are spread over as many devices.
+/// Returns whether all layers of a stage are spread over this many devices.
 bool spread_over(const Stage& stage, std::int64_t devices) {
   for (const Chunk& chunk : stage.chunks)
     for (const LayerRange& range : chunk.ranges)
@@ -44,8 +44,8 @@ bool spread_over(const Stage& stage, std::int64_t devices) {
   return true;
 }
 
-/// Whether all layers are spread and sharded alike. Stages of unlike layouts exchange messages between groups by the
-/// busier end (cost/cluster_costs.h), and the same stages inside a group are one plan with those.
+/// Returns whether all layers are spread and sharded alike. If layouts of stages differ, the busier end sets the price
+/// of messages between groups (cost/cluster_costs.h). A plan inside one group must have the same price.
 bool one_layout(const Pipeline& pipeline) {
   Strategy first = pipeline.strategy();
   for (const Stage& stage : pipeline.stages)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans that use a run of neighbouring devices of one node group as if the group were a cluster of its own.
+// Finds plans that use a run of neighbouring devices of one node group as if the group were a separate cluster.
 //
-// Stages lie one after the other as RankOrder numbers them, counted from the first device of the run. Where that device
-// begins a domain of every level of the group's fabric but the outermost one, groups and messages cross the same levels
-// as on the group's first devices. The plan then costs what it costs there. Devices behind the run do not matter. On a
-// cluster of several groups all layers have one strategy but for recomputation.
+// Stages follow each other as RankOrder numbers them, counted from the first device of the run. That device must
+// begin a domain of every level of the group's fabric except the outermost one. Then groups and messages cross the
+// same levels as on the group's first devices, and the plan has the same costs. Devices behind the run do not matter.
+// On a cluster of several groups all layers have one strategy, apart from recomputation.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace espalier {
 
 struct DeviceBlock {
   std::size_t group = 0;
-  std::int64_t first = 0;  ///< device of the cluster
+  std::int64_t first = 0;  ///< number of the device in the cluster
 };
 
-/// The block of a pipeline whose devices are all as fast as their kind; nothing where it has none.
+/// Returns the block of a pipeline whose devices are all as fast as their kind; nullopt if it has none.
 std::optional<DeviceBlock> device_block(const Pipeline& pipeline, const Cluster& cluster);
 
-/// The first device from which on all stages lie as RankOrder numbers them.
+/// Returns the first device if all stages are numbered from it as RankOrder numbers them.
 std::optional<std::int64_t> first_in_order(const Pipeline& pipeline);
 
 }  // namespace espalier

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One switch reads a dimension, one writes it; names, canonical text and comparison follow from the list.
+// Reads and writes dimensions with one switch each; names, canonical text and comparison follow from the list.
 #include "plan/dimension.h"
 
 #include <array>
@@ -14,8 +14,8 @@ constexpr std::array<std::string_view, kDimensions> kDimensionNames = {
     "pp",          "vpp",         "schedule", "tp",    "sp",    "cp",        "cp_kind",          "ep",           "etp",
     "dp",          "micro_batch", "zero",     "shard", "order", "recompute", "recompute_layers", "overlap_grad", "overlap_param",
     "overlap_p2p", "overlap_tp",  "offload"};
-// Short forms for canonical text and its widths: 1 digit for enums and flags, 10 for the micro-batch (any int32), 7 for
-// counts (validate() bounds them by 4,194,304 devices and 65,536 layers).
+// These are the short forms for canonical text and its widths: 1 digit for enums and flags, 10 for the micro-batch
+// (any int32), 7 for counts (validate() bounds them by 4,194,304 devices and 65,536 layers).
 constexpr std::array<std::string_view, kDimensions> kShort = {"pp", "vpp", "sched", "tp", "sp",   "cp",    "kind",
                                                               "ep", "etp", "dp",    "mb", "zero", "shard", "order",
                                                               "rc", "rl",  "og",    "oq", "op",   "ot",    "off"};
@@ -81,7 +81,7 @@ void set(Dimension dimension, std::int64_t value, Strategy& strategy, Schedule& 
     case Dimension::order: strategy.order = static_cast<RankOrder>(value); break;
     case Dimension::recompute:
       strategy.recompute.kind = static_cast<RecomputeKind>(value);
-      strategy.recompute.modules = {};  // those of the engine
+      strategy.recompute.modules = {};  // the engine's modules
       break;
     case Dimension::recompute_layers: strategy.recompute.layers = count; break;
     case Dimension::overlap_grad: strategy.overlap.grad_reduce = value != 0; break;

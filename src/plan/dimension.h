@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dimensions of the uniform space, in canonical order (that of Plan::canonical_text), as numbers.
+// Lists the dimensions of the uniform space as numbers, in canonical order (that of Plan::canonical_text).
 //
-// Enums and flags count by ordinal. The number of micro-batches is no dimension: it follows from the batch, micro_batch
-// and dp. Names are those of the job file (search.fix, allow, forbid, limits).
+// Enums and flags are represented by their ordinal. The number of micro-batches is no dimension: it follows from the
+// batch, micro_batch and dp. Names are those of the job file (search.fix, allow, forbid, limits).
 #pragma once
 
 #include <cstdint>
@@ -43,15 +43,15 @@ std::string_view to_string(Dimension dimension);
 std::optional<Dimension> parse_dimension(std::string_view name);
 
 std::int64_t get(Dimension dimension, const Strategy& strategy, const Schedule& schedule);
-/// `value` must fit the field; enums must be a valid ordinal.
+/// Sets a dimension. `value` must fit the field; enums must be a valid ordinal.
 void set(Dimension dimension, std::int64_t value, Strategy& strategy, Schedule& schedule);
 
-/// Number of values of an enum or flag; 0 for a count.
+/// Returns the number of values of an enum or flag; 0 for a count.
 std::int64_t enum_size(Dimension dimension);
-/// "8", "megatron", "on": the value as a reader knows it.
+/// Returns the value as users read it: "8", "megatron", "on".
 std::string value_text(Dimension dimension, std::int64_t value);
 
-/// A set of dimensions as bits.
+/// Holds a set of dimensions as bits.
 using DimensionSet = std::uint32_t;
 constexpr DimensionSet bit(Dimension d) { return DimensionSet{1} << static_cast<unsigned>(d); }
 template <class... Ds>
@@ -59,10 +59,10 @@ constexpr DimensionSet dimension_set(Ds... ds) {
   return (bit(ds) | ... | DimensionSet{0});
 }
 
-/// Plan::canonical_text of a uniform configuration: fixed-width numbers, so that text order = order of the dimensions.
-/// Offload stands in it where there is some.
+/// Returns Plan::canonical_text of a uniform configuration. Numbers have a fixed width, so that the order of texts is
+/// the order of the dimensions. Offload appears only if there is some.
 std::string canonical_text(const Strategy& strategy, const Schedule& schedule);
-/// The same order without text: < 0, 0 or > 0.
+/// Compares in the same order without text: < 0, 0 or > 0.
 int canonical_compare(const Strategy& a, const Schedule& sa, const Strategy& b, const Schedule& sb);
 
 }  // namespace espalier

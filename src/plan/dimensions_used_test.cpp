@@ -19,7 +19,7 @@ TEST(DimensionsUsed, SmallestExample) {
   s.shard = 8;
   EXPECT_EQ(dimensions_used(s, c), 1);  // ZeRO over all data ranks
   s.shard = 4;
-  EXPECT_EQ(dimensions_used(s, c), 2);  // and hybrid sharding
+  EXPECT_EQ(dimensions_used(s, c), 2);  // plus hybrid sharding
   s.tp = 2;
   s.sp = SequenceParallel::megatron;
   EXPECT_EQ(dimensions_used(s, c), 4);
@@ -32,7 +32,7 @@ TEST(DimensionsUsed, SmallestExample) {
   EXPECT_EQ(dimensions_used(s, c), 8);
 }
 
-/// Two stages of two layers each.
+/// Returns two stages of two layers each.
 Plan two_stages(const Strategy& first, const Strategy& second) {
   Plan plan;
   plan.only_pipeline().schedule.stages = 2;
@@ -40,7 +40,7 @@ Plan two_stages(const Strategy& first, const Strategy& second) {
   return plan;
 }
 
-// A dimension counts once if any layer uses it, and mixing strategies costs one: pp, tp, zero and the mix.
+// A dimension counts once if any layer uses it, and mixing strategies counts one: pp, tp, zero and the mix.
 TEST(DimensionsUsed, OfAMixedPlan) {
   Strategy tensor, sharded;
   tensor.tp = 2;

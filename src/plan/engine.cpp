@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue of engines: data/engines.yaml with what was fitted of them.
+// Builds the catalogue of engines from data/engines.yaml and the fitted coefficients.
 #include "plan/engine.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace espalier {
 namespace {
 
-/// What was fitted of its code; else the pooled ones.
+/// Returns the coefficients fitted to the engine's code; else the pooled ones.
 FrameworkCoefficients coefficients_of(const EngineModel& engine) {
   const FrameworkCalibration& fits = framework_calibration();
   for (const std::string& name : {fitted_engine(engine), std::string("pooled")})
@@ -31,7 +31,7 @@ EngineFile calibrated(EngineFile file) {
 }
 
 const EngineFile& shipped_engines() {
-  // Read-only after construction: a constant that happens to be written as text.
+  // Read-only after construction: a constant that happens to be stored as text.
   static const EngineFile file =
       calibrated(base::shipped(read_engines(embedded::engines_yaml, "data/engines.yaml"), "data/engines.yaml"));
   return file;
@@ -41,7 +41,7 @@ const EngineFile& shipped_engines() {
 std::optional<std::vector<std::size_t>> options_in(const EngineModel& engine, std::string_view name) {
   std::vector<bool> wanted(engine.options.size());
   for (std::string_view rest = name.substr(engine.base.size()); !rest.empty();) {
-    rest.remove_prefix(1);  // the +
+    rest.remove_prefix(1);  // skips the +
     const std::string_view word = rest.substr(0, rest.find('+'));
     rest.remove_prefix(word.size());
     const auto at =

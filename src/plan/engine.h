@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines: what each framework can run (a restriction of the space, rules by name) and what it does with memory
-// (policies). Data: every figure is from data/engines.yaml (plan/engine_reader.h), where its source stands beside it.
-// The cost model reads the policies; the search reads the restrictions; `check --engine` reports broken rules.
+// Describes engines: what each framework can run (a restriction of the space, rules by name) and how it uses memory
+// (policies). Every figure is read from data/engines.yaml (plan/engine_reader.h) and has its source there. The cost
+// model reads the policies; the search reads the restrictions; `check --engine` reports broken rules.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class MeasuredOperators;
 
 namespace espalier {
 
-/// Whose rules an engine follows; the prefix of its rule names.
+/// Names the family whose rules an engine follows; it determines the prefix of its rule names.
 enum class EngineFamily : std::uint8_t {
   generic,             ///< no restrictions
   megatron,            ///< "MEG-"
@@ -35,7 +35,7 @@ enum class EngineFamily : std::uint8_t {
   espalier,            ///< "ESP-": our own runtime, without restrictions
 };
 
-/// What an engine can run: the restrictions that its rules (engine_rules.cpp) read.
+/// Describes what an engine can run: the restrictions that its rules (engine_rules.cpp) read.
 struct EngineRuns {
   std::vector<ScheduleKind> schedules;
   std::vector<ZeroStage> zero;
@@ -46,18 +46,16 @@ struct EngineRuns {
   bool zero_with_pipeline = true;                                ///< zero ≥ 2 together with pp > 1
   bool uneven_stages = true;                                     ///< layer counts may differ between stages
   bool selective_recompute = true;                               ///< can recompute parts of a block
-  RecomputeModules recompute_modules = RecomputeModules::all();  ///< which of them
-  bool partial_recompute = true;                                 ///< can recompute some blocks of a chunk and not
-                                                                 ///< others
-  bool operator_partitions = false;                              ///< operators split in space and time
-                                                                 ///< (docs/partition.md)
+  RecomputeModules recompute_modules = RecomputeModules::all();  ///< modules that it can recompute
+  bool partial_recompute = true;                                 ///< can recompute only some blocks of a chunk
+  bool operator_partitions = false;                              ///< operators split in space and time (docs/partition.md)
   bool listed_devices = false;       ///< ranks run on the devices that a stage lists, whatever their order
   bool fused_bucket_overlap = true;  ///< can overlap gradient reduction
   bool zero_grad_overlap = true;     ///< gradient reduction can overlap with ZeRO ≥ 1
   bool overlap_param_gather = true;
   bool overlap_p2p = true;
   bool overlap_tp = true;
-  bool frozen_weights = false;      ///< adapters beside frozen weights, and parts of a model that are not trained
+  bool frozen_weights = false;      ///< adapters on frozen weights, and parts of a model that are not trained
   bool packed_sequences = false;    ///< several sequences in a sample, each attending to itself alone
   bool offload_optimizer = false;   ///< optimizer state in host memory, the update on the host
   bool offload_parameters = false;  ///< parameters, gradients and optimizer state in host memory
@@ -70,156 +68,154 @@ struct EngineRuns {
   bool chooses_overlap = true;         ///< overlapped reduction and gathering can be switched off
 };
 
-/// What it keeps in memory.
+/// Describes what it keeps in memory.
 struct EngineMemory {
   ActivationPolicy activations = ActivationPolicy::fused_attention;
   StatePolicy states;
   LossPolicy loss;
   WorkspacePolicy workspace;
-  /// FlashAttention-2 returns [batch, sequence, …]; where layers are [sequence, batch, …] the output projection keeps a
+  /// FlashAttention-2 returns [batch, sequence, …]. If layers are [sequence, batch, …], the output projection keeps a
   /// copy of it.
   bool copies_attention_output = false;
-  /// Queries and keys are rotated into new tensors, and values are a view into the product of all three, which stays
-  /// whole with them: queries and keys are kept twice.
+  /// Queries and keys are rotated into new tensors, while values are a view into the whole product of all three. So
+  /// queries and keys are kept twice.
   bool copies_rotated = false;
-  /// Blocks that the host starts ahead of the device. What row linears of them put out before it is reduced and
-  /// scattered is used on the stream of the collective, so that its blocks of memory cannot be used again before the
-  /// device is through (cost/queued_outputs.h). 0: they can.
+  /// Counts the blocks that the host launches ahead of the device. The outputs of their row linears, before they are
+  /// reduced and scattered, are used on the stream of the collective. So their memory cannot be reused before the
+  /// device is done (cost/queued_outputs.h). 0: it can.
   std::int32_t queued_blocks = 0;
-  /// Under offload of activations: share of what blocks keep for the backward pass that waits in host memory, and how
-  /// many blocks of the model keep theirs on the device all the same (spread over all blocks, as the copies are).
+  /// Under offload of activations, blocks keep this share of their activations for the backward pass in host memory.
+  /// `blocks_on_device` blocks of the model keep theirs on the device (spread over all blocks, as the copies are).
   double offloaded_activations = 1;
   std::int32_t blocks_on_device = 0;
-  /// The meaning of `recompute: selective`: which modules run again, of those that a model has.
+  /// Holds the modules that `recompute: selective` reruns, as far as a model has them.
   RecomputeModules selective = {RecomputeModule::layernorm, RecomputeModule::act};
-  bool fuses_norms = false;  ///< norms before products that are split by columns run inside them
-                             ///< (plan/recompute_modules.h)
-  /// A gated MLP in separate kernels keeps the activated gate as well as its inputs and their product.
+  /// Norms are run inside the products after them that are split by columns (plan/recompute_modules.h).
+  bool fuses_norms = false;
+  /// A gated MLP in separate kernels keeps the activated gate in addition to its inputs and their product.
   bool eager_gate = false;
-  /// Both matrices of an adapter are divided over tp (NeMo's ParallelLinearAdapter); else the one at the divided side
-  /// of its linear (PEFT).
+  /// Both matrices of an adapter are split over tp (NeMo's ParallelLinearAdapter); otherwise only the one at the
+  /// split side of its linear (PEFT).
   bool splits_adapters = false;
-  /// Copies of tokens are weighted between the two products of an expert: nothing of them is kept for the combination
-  /// after it.
+  /// Token copies are weighted between the two products of an expert, so the combination after it keeps
+  /// nothing of them.
   bool weighs_inside_experts = false;
-  /// Unfused: the scores before the softmax are written into one buffer that stays from the first step on (Megatron's
-  /// global memory buffer).
+  /// Unfused attention writes the scores before the softmax into one buffer, which stays from the first step on
+  /// (Megatron's global memory buffer).
   bool keeps_score_buffer = false;
-  bool eight_bit_activations = false;    ///< 8-bit training keeps inputs of activations in one byte too
+  bool eight_bit_activations = false;    ///< 8-bit training also keeps inputs of activations in one byte
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)
 };
 
-/// Which kernels it launches, and what they cost its host.
+/// Describes the kernels that it launches, and their host cost.
 struct EngineKernels {
   AttentionKernel attention_kernel = AttentionKernel::vendor;
-  /// Weight gradients are added to the accumulated ones by the GEMM, not by a pass of their own.
+  /// The GEMM adds weight gradients to the accumulated ones, without a separate pass.
   bool fused_gradient_accumulation = true;
-  double host_launches = 1.0;  ///< host time per kernel in bare launches: 1 where nothing lies between them, 9 for
-                               ///< eager PyTorch
-  /// Share of the host time of kernels outside routed experts (attention, norms, router, preparation of the dispatch)
-  /// that remains: 0 where CUDA graphs replay them. What a kernel occupies on the device stays.
+  double host_launches = 1.0;  ///< host time per kernel in bare launches: 1 from a graph, 9 for eager PyTorch
+  /// The share of the host time of kernels outside routed experts (attention, norms, router, preparation of the
+  /// dispatch) that remains; 0 if CUDA graphs replay them. The device time of a kernel stays.
   double graphed_launches = 1.0;
-  /// Experts run one after the other, each of their linears a module of its own: what that takes is not predicted.
+  /// Experts run one after the other, each of their linears in a separate module; the time of this is not predicted.
   bool looped_experts = false;
   bool fused_experts = false;        ///< casts and activation of routed experts run inside their grouped products
-  double eager_launches = 1.0;       ///< kernels of a layer relative to the operator table, where operators are split
-                                     ///< further
-  double elementwise_traffic = 1.0;  ///< bytes of memory-bound operators, copies included, relative to the operator
-                                     ///< table
+  double eager_launches = 1.0;       ///< kernels of a layer relative to the operator table, if operators are split further
+  double elementwise_traffic = 1.0;  ///< bytes of memory-bound operators (and copies), relative to the operator table
   double loss_forward_bytes = 14, loss_backward_bytes = 6;  ///< bytes per logit that the loss moves
-  /// Bytes per element of the rank's whole gradient moved once a step (clipping, zeroing), ZeRO or not.
+  /// Counts the bytes per element of the rank's whole gradient that are moved once a step (clipping, zeroing), with
+  /// or without ZeRO.
   double whole_gradient_bytes = 0;
-  /// ZeRO ≥ 2 beside its collectives, bytes a gathered parameter and a gradient: copies into and out of the buffers,
-  /// casts, averaging.
+  /// With ZeRO ≥ 2, counts the bytes per gathered parameter and per gradient on top of the collectives: copies into
+  /// and out of the buffers, casts, averaging.
   double gather_copy_bytes = 0, reduce_copy_bytes = 0;
 };
 
-/// How it communicates.
+/// Describes how it communicates.
 struct EngineCommunication {
-  /// Messages between stages that all tensor-parallel ranks hold are sent in tp parts and gathered by the receivers.
+  /// Messages between stages that all tensor-parallel ranks hold are sent in tp parts, and the receivers gather them.
   bool scattered_messages = false;
-  /// Calls of the host at each end of a pipeline message that the stage waits for (shapes sent first), in bare
-  /// launches: calls of the driver, no modules of a framework.
+  /// Counts the host calls at each end of a pipeline message that the stage waits for (shapes sent first). The unit
+  /// is a bare launch: these are driver calls, not modules of a framework.
   std::int32_t message_host_calls = 0;
-  /// Seconds that each pipeline message blocks both stages beside these calls, whatever its size (a state that runs of
-  /// nanotron were seen in).
+  /// Holds the seconds for which each pipeline message blocks both stages in addition to the calls, whatever its size
+  /// (observed in runs of nanotron).
   double message_block_s = 0;
   double reduce_bucket_bytes = 0;  ///< gradients on the wire per bucket when reduction overlaps; 0 = a layer
   /// Token copies for several experts of one node (or, inside a node, of one rank) are sent once (DeepEP, HybridEP).
   bool deduplicates_dispatch = false;
-  /// All-to-alls of experts run beside the compute of another micro-batch (DualPipe,
-  /// --overlap-moe-expert-parallel-comm): each of the four of a layer beside a quarter of its forward and backward
-  /// compute.
+  /// All-to-alls of experts overlap with the compute of another micro-batch (DualPipe,
+  /// --overlap-moe-expert-parallel-comm). Each of the four of a layer overlaps with a quarter of its forward
+  /// and backward compute.
   bool overlaps_experts = false;
   bool zero1_all_reduces = false;  ///< ZeRO 1 all-reduces gradients instead of scattering them
-  /// Under offload gradients go to the host beside the backward pass, and parameters come back beside the host's
-  /// update.
+  /// Under offload, gradients move to the host during the backward pass, and parameters return during
+  /// the host's update.
   bool overlaps_offload = false;
-  /// Collectives of tensor parallelism stand between computations: nothing runs beside them.
+  /// The collectives of tensor parallelism block: no computation can overlap with them.
   bool blocking_tensor = false;
-  /// A rank keeps its own tile of a weight while tiles of a partitioned linear go round (P_{2^k×2^k}): none is brought
-  /// back after the backward, and the one that the forward ends with is held until then.
+  /// A rank keeps its own tile of a weight while tiles of a partitioned linear circulate (P_{2^k×2^k}). So no tile is
+  /// returned after the backward, and the last tile of the forward is held until then.
   bool weights_stay = false;
 };
 
-/// A mode that a run of an engine can have switched on beside its degrees: statements that replace those of the engine.
+/// Describes a mode that a run can switch on in addition to its degrees: statements that replace those of the engine.
 struct EngineOption {
   std::string name;  ///< "cuda-graphs": an engine with it is called "megatron-core+cuda-graphs"
   std::string note;
   bool numerics = false;  ///< it changes what is computed, not only how: results of a run differ
-  bool script = false;    ///< the script that trains sets it, or its environment: no file of the engine says it
-  /// As the engine's launch command says it, each a flag and its value, if it has one: "--cuda-graph-impl
-  /// full_iteration". Empty: no command says it.
+  bool script = false;    ///< set by the training script or its environment, not by a file of the engine
+  /// Holds the flags of the engine's launch command, each with its value if it has one: "--cuda-graph-impl
+  /// full_iteration". Empty if no command sets the option.
   std::vector<std::string> flags{};
 };
 
 struct EngineModel {
-  std::string name;  ///< "generic", "megatron-core", "megatron-core+cuda-graphs", …: the engine, then its options in
-                     ///< the order
-                     ///< of the catalogue
-  std::string base;  ///< the engine without options: what rules, coefficients and intervals are kept for
-  std::string like;  ///< the engine that it equals in all that it does not state itself; empty: none
-  std::string note;  ///< what it is; figures have their sources in data/engines.yaml
+  /// Holds the engine, then its options in the order of the catalogue: "generic", "megatron-core",
+  /// "megatron-core+cuda-graphs", …
+  std::string name;
+  std::string base;  ///< the engine without options: the key of rules, coefficients and intervals
+  std::string like;  ///< the engine that it equals in everything it does not state itself; empty: none
+  std::string note;  ///< a description; figures have their sources in data/engines.yaml
   EngineFamily family = EngineFamily::generic;
   std::string fitted_as;  ///< the engine whose coefficients it shares: the same code under another name; empty: its own
   bool planned = false;   ///< its runtime is no part of this release: named by no `runs_on`
   std::vector<std::string> model_types;  ///< `model_type` of the models that it trains; empty: any
   std::vector<std::string> formats;      ///< exporters that write its plans, the usual one first
-  std::string unwritten;                 ///< why there are none, and what helps
+  std::string unwritten;                 ///< why there are no formats, and what helps
   SplitPolicy split = SplitPolicy::balanced;
-  std::vector<EngineOption> options;  ///< that can be switched on
+  std::vector<EngineOption> options;  ///< options that can be switched on
   EngineRuns runs;
-  LayerFreedom layers;  ///< in what layers and stages of one plan may differ
+  LayerFreedom layers;  ///< dimensions in which layers and stages of one plan may differ
   EngineMemory memory;
   EngineKernels kernels;
   EngineCommunication communication;
   FrameworkCoefficients coefficients;  ///< fitted; see above
-  /// Times of operators as they were measured on the devices of the job (profile/measured_operators.h); null: those of
+  /// Holds operator times as measured on the devices of the job (profile/measured_operators.h); null: those of
   /// the device model.
   std::shared_ptr<const profile::MeasuredOperators> measured;
 };
 
-/// Bytes per element of the states of what is trained under a precision (fp32: no separate master copy).
+/// Returns the bytes per element of the states of trained weights under a precision (fp32: no separate master copy).
 StatePolicy states_of(const EngineModel& engine, const Training& training);
-/// Bytes of an element that is not trained: in the type of compute, or as the adapter's `base` says of a linear of a
-/// block. NF4: 4 bits, an 8-bit constant for 64 of them, and a 32-bit one for 256 of those (Dettmers et al. 2023,
-/// "double quantization": 4.127 bits); int8: 8 bits and a 32-bit constant for each output feature, which are not
-/// counted (Dettmers et al. 2022).
+/// Returns the bytes of an element that is not trained. It has the compute type, or the adapter's `base` in a linear
+/// of a block. NF4 has 4 bits, an 8-bit constant per 64 elements and a 32-bit constant per 256 of those (Dettmers et
+/// al. 2023, "double quantization": 4.127 bits). int8 has 8 bits and a 32-bit constant for each output feature, which
+/// is not counted (Dettmers et al. 2022).
 double frozen_bytes(const StatePolicy& states, const Training& training, const LayerKind& kind, const Operator& op);
 
-/// Engines without options.
+/// Returns the engines without options.
 const std::vector<EngineModel>& engine_catalogue();
-/// An engine of the catalogue, or one with options ("nemo+flex-dispatcher+cuda-graphs", in any order); null: there is
-/// none.
+/// Returns an engine of the catalogue, or one with options ("nemo+flex-dispatcher+cuda-graphs", in any order); null
+/// if there is none.
 const EngineModel* find_engine(std::string_view name);
-/// `name` up to its first option.
+/// Returns `name` up to its first option.
 std::string_view base_engine(std::string_view name);
-/// Host seconds of a pipeline message at each end, `call_s` for a bare launch.
+/// Returns the host seconds of a pipeline message at each end; `call_s` is a bare launch.
 inline double message_host_s(const EngineModel& engine, double call_s) {
   return engine.communication.message_host_calls * call_s + engine.communication.message_block_s;
 }
-/// The engine under whose name the coefficients of `engine` are fitted and shipped.
+/// Returns the name of the engine whose fitted coefficients `engine` uses.
 inline const std::string& fitted_engine(const EngineModel& engine) {
   return engine.fitted_as.empty() ? engine.base : engine.fitted_as;
 }

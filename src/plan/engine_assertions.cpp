@@ -21,8 +21,7 @@ using C = const Schedule&;
 bool is_deepspeed(E e) { return e.family == EngineFamily::deepspeed; }
 bool is_megatron_deepspeed(E e) { return e.family == EngineFamily::megatron_deepspeed; }
 
-// ---- the problem
-// -------------------------------------------------------------------------------------------------------------
+// ---- the problem --------------------------------------------------------------------------------------------------
 
 bool trains_model(E e, F f, S, C) { return f.family.empty() || contains(e.model_types, f.family); }
 std::string trains_model_text(E e, F f, S, C) {
@@ -48,8 +47,7 @@ std::string equal_nodes_text(E e, F f, S, C) {
   return cat(e.base, " starts as many processes on every node, and there are ", sizes, " devices");
 }
 
-// ---- degrees
-// -----------------------------------------------------------------------------------------------------------------
+// ---- degrees ------------------------------------------------------------------------------------------------------
 
 bool whole_experts(E, F, S s, C) { return s.etp == 1; }
 std::string whole_experts_text(E e, F, S s, C) {
@@ -70,7 +68,7 @@ std::string divides_kv_heads_text(E e, F f, S s, C) {
   return "";
 }
 
-/// Towers are part of the first stage, whatever the layout says.
+/// Returns whether the first stage can hold the towers, which belong to it whatever the layout states.
 bool tower_first(E, F f, S, C c) {
   const std::int64_t chunks = std::int64_t{c.stages} * c.virtual_stages;
   return chunks == 1 || f.first_blocks <= f.blocks / chunks;
@@ -83,13 +81,12 @@ std::string tower_first_text(E e, F f, S, C c) {
 bool whole_operators(E, F, S s, C) { return s.partition.empty(); }
 std::string whole_operators_text(E e, F, S, C) { return cat(e.base, " does not split operators in space and time"); }
 
-// ---- states and communication
-// ------------------------------------------------------------------------------------------------
+// ---- states and communication -------------------------------------------------------------------------------------
 
 bool offloads_adam(E, F f, S s, C) { return !offloads_optimizer(s.offload) || f.adam; }
 std::string offloads_adam_text(E e, F, S, C) { return cat(e.base, " has only Adam on the host"); }
 
-/// FSDP1's flat parameters know no tensor parallelism.
+/// Returns whether the engine is FSDP1, whose flat parameters do not support tensor parallelism.
 bool is_fsdp1(E e) { return e.family == EngineFamily::fsdp && e.runs.offload_parameters && !e.runs.tensor_parallel; }
 bool one_microbatch(E, F f, S s, C c) { return !offloads_parameters(s.offload) || microbatches_of(f, s, c) == 1; }
 std::string one_microbatch_text(E e, F f, S s, C c) {
@@ -170,7 +167,7 @@ std::span<const EngineRule> asserted_rules() { return kAssertedRules; }
 
 Overlap always_overlapped(const EngineModel& engine, const RuleFacts& facts, const Strategy& s, const Schedule& schedule) {
   const EngineRuns& runs = engine.runs;
-  const bool one_stage = engine.family == EngineFamily::galvatron;  // which gathers under ZeRO 3 alone
+  const bool one_stage = engine.family == EngineFamily::galvatron;  // it gathers only under ZeRO 3
   Overlap out = s.overlap;
   out.grad_reduce = runs.fused_bucket_overlap && (runs.zero_grad_overlap || !s.shards_optimizer()) &&
                     replicates_weights(!facts.experts.empty() && !one_stage, s);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of engines about what their own code asserts or their files cannot state, next to the restrictions of
-// engine_rules.cpp: the types of models, precisions, sequence lengths, and values that only hold together. Each reads
-// fields of data/engines.yaml or belongs to one family.
+// Defines rules of engines that their own code asserts or their files cannot express, next to the restrictions of
+// engine_rules.cpp. They cover the types of models, precisions, sequence lengths, and values that only hold together.
+// Each reads fields of data/engines.yaml or belongs to one family.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ template <class T>
 bool contains(const std::vector<T>& values, const T& value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
-/// The overlaps of an engine without a switch (EngineRuns::chooses_overlap); tp is that of the strategy.
+/// Returns the overlaps of an engine without a switch (EngineRuns::chooses_overlap); tp is that of the strategy.
 Overlap always_overlapped(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
 
 }  // namespace espalier

@@ -14,7 +14,8 @@
 namespace espalier {
 namespace {
 
-/// Whether every chunk has as many blocks. The rule PP-EVEN asks whether it could; this plan may not.
+/// Returns whether every chunk has the same number of blocks. The rule PP-EVEN checks whether this is possible; this
+/// plan may still be uneven.
 bool even_chunks(const Model& model, const Pipeline& pipeline) {
   std::set<std::int64_t> counts;
   for (const Stage& stage : pipeline.stages)
@@ -27,10 +28,12 @@ bool even_chunks(const Model& model, const Pipeline& pipeline) {
   return counts.size() == 1;
 }
 
-/// How many blocks are recomputed is asked of a whole plan elsewhere: layers differ in recompute, or they do not.
+/// Returns whether a rule counts recomputed blocks. Whole plans check this elsewhere: their layers may or may not
+/// differ in recompute.
 bool counts_recomputed(const std::string& id) { return id.ends_with("-RECOMP-LAYERS") || id.ends_with("-RECOMP-ALL"); }
 
-/// The rules for a strategy of several, as if all layers had it. The micro-batch of a layer follows from its dp.
+/// Returns the broken rules of one of several strategies, as if all layers had it. The micro-batch of a layer follows
+/// from its dp.
 std::vector<RuleViolation> faults_of_strategy(const EngineModel& engine, const RuleFacts& facts, const Pipeline& pipeline,
                                               Strategy s) {
   Schedule schedule = pipeline.schedule;
@@ -61,7 +64,7 @@ void add_uneven_chunks(const EngineModel& engine, const Model& model, const Pipe
     out.push_back({engine_rule_id(engine, "PP-EVEN"), "chunks have unequal numbers of blocks", ""});
 }
 
-/// Requires all devices: an engine that is restricted in its layers starts a process on each.
+/// Requires all devices: an engine with restricted layers starts a process on each.
 void add_unused_devices(const EngineModel& engine, const Cluster& cluster, std::int64_t used, std::vector<RuleViolation>& out) {
   const bool restricted = engine.family != EngineFamily::generic && !is_unrestricted(engine.layers);
   if (restricted && used != cluster.devices())
@@ -81,7 +84,7 @@ std::string engine_rule_id(const EngineModel& engine, std::string_view name) {
 std::vector<RuleViolation> engine_faults(const EngineModel& engine, const Model& model, const Cluster& cluster,
                                          const Training& training, const Plan& plan) {
   std::vector<RuleViolation> whole = engine_plan_violations(engine, model, plan);
-  if (plan.pipelines.size() != 1) return whole;  // the other rules speak of one pipeline
+  if (plan.pipelines.size() != 1) return whole;  // the other rules are about one pipeline
   const Pipeline& pipeline = plan.only_pipeline();
   std::vector<RuleViolation> out = faults_of_strategies(engine, model, cluster, training, plan, pipeline);
   std::move(whole.begin(), whole.end(), std::back_inserter(out));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declares EngineModel, for headers that only hand it on; plan/engine.h defines it.
+// Declares EngineModel, for headers that only pass it on; plan/engine.h defines it.
 #pragma once
 
 namespace espalier {

@@ -20,7 +20,7 @@ using Words = std::vector<std::string_view>;
 
 constexpr std::int32_t kMany = 1 << 20;
 
-/// The texts of a list; nothing, and an error, if the key holds something else.
+/// Returns the texts of a list; an error and nothing if the key holds something else.
 std::vector<std::string> texts(Reader& r, std::string_view key) {
   std::vector<std::string> out;
   const Node* node = r.find(key);
@@ -33,7 +33,7 @@ std::vector<std::string> texts(Reader& r, std::string_view key) {
   return out;
 }
 
-/// The value that is called so; an error, and 0, if there is none.
+/// Returns the value with this name; an error and 0 if there is none.
 std::int64_t value_named(Reader& r, std::string_view key, Dimension d, const std::string& word) {
   const std::int64_t values = enum_size(d);
   std::vector<std::string> known;
@@ -204,7 +204,7 @@ void read_communication(Reader& r, EngineCommunication& e) {
   read_flag(r, "overlaps_offload", e.overlaps_offload);
 }
 
-/// Statements of one part, each with its source; nothing is stated twice.
+/// Reads the statements of one part, each with its source; nothing may be stated twice.
 template <class Part>
 void read_part(Reader& engine, std::string_view key, Part& part, void (*read)(Reader&, Part&)) {
   std::set<std::string> stated;
@@ -261,7 +261,7 @@ void read_per_stage(Reader r, LayerFreedom& f) {
   r.finish();
 }
 
-/// What an engine says of its layers and stages replaces what the engine that it is like says.
+/// Reads the freedom of an engine's layers and stages, which replaces that of the engine that it is `like`.
 void read_freedom(Reader& r, EngineModel& e) {
   if (r.has("per_layer")) {
     LayerFreedom own;
@@ -280,7 +280,7 @@ void read_freedom(Reader& r, EngineModel& e) {
            "per_stage: {differ_in: [layers]}, or pipeline: false");
 }
 
-/// The models that it trains, and the formats that write its plans.
+/// Reads the models that it trains, and the formats that write its plans.
 void read_reach(Reader& r, EngineModel& e) {
   if (r.has("models")) {
     Reader models = r.child("models", true);
@@ -295,13 +295,13 @@ void read_reach(Reader& r, EngineModel& e) {
   if (r.has("unwritten")) e.unwritten = r.required_string("unwritten");
 }
 
-/// An engine, and the nodes of its options in the order of EngineModel::options.
+/// Holds an engine, and the nodes of its options in the order of EngineModel::options.
 struct Entry {
   EngineModel model;
   std::vector<Node> options;
 };
 
-/// What an option says replaces what the engine says.
+/// Applies the statements of an option, which replace those of the engine.
 void apply_option(Reader& r, EngineModel& e) {
   read_part(r, "runs", e.runs, read_runs);
   read_part(r, "memory", e.memory, read_memory);
@@ -309,7 +309,7 @@ void apply_option(Reader& r, EngineModel& e) {
   read_part(r, "communication", e.communication, read_communication);
 }
 
-/// An option that another engine hands down (`like`) is replaced by one of the same name.
+/// Reads the options. An option inherited from another engine (`like`) is replaced by one of the same name.
 void read_options(Reader& engine, Entry& entry) {
   std::set<std::string> own;
   engine.each("options", false, [&](Reader& r) {

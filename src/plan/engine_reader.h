@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads engines as data (schema espalier.engines/1; data/engines.yaml is the file that ships). The file says what each
-// key means; the structures of plan/engine.h say units.
+// Reads engines as data (schema espalier.engines/1; data/engines.yaml is the file that ships). The file documents its
+// keys; the structures of plan/engine.h document units.
 //
-//   engines[]            name, family, note, and optionally like: an earlier engine, whose statements hold unless they
-//                        are said again
-//   split, per_layer, per_stage   a mapping each, with its source
-//   runs, memory, kernels, communication   lists of statements: fields beside the source that they are from; a field is
-//                                          stated once
+//   engines[]       name, family, note, and optionally like: an earlier engine, whose statements hold
+//                   unless they are stated again
+//   split, per_layer, per_stage            a mapping each, with its source
+//   runs, memory, kernels, communication   lists of statements: fields with their source; a field is stated once
+//   options[]       name, note, and statements that hold if the option is switched on: kernels, communication,
+//                   memory. Engines that are `like` another one have its options
 //
-//   options[]            name, note, and statements that hold where the option is switched on: kernels, communication,
-//                        memory. Engines that are
-//                        `like` another one have its options
-//
-// Strict: unknown keys, words, a statement without a source, a field stated twice, an engine stated twice, and layers
-// that may differ in a pipeline whose stages may not, are errors with their place.
+// The reader is strict and reports errors with their place. Unknown keys and words, statements without a source, and
+// fields or engines stated twice are errors. So are layers that may differ in a pipeline whose stages may not.
 #pragma once
 
 #include <memory>

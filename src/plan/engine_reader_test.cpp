@@ -27,8 +27,8 @@ const std::string kBase =
     "    per_layer: {source: docs, differ_in: [recompute, zero], together: {zero: [[0, 1]]}}\n"
     "    per_stage: {source: docs, differ_in: [layers]}\n";
 
-// What is not stated is the default; what a like engine states is stated for the other too, but for what layers may
-// differ in.
+// Fields that are not stated have their defaults. An engine inherits all statements of the engine that it is `like`,
+// except the dimensions in which layers may differ.
 TEST(EngineReader, SmallestExample) {
   const auto read = read_engines(file(kBase + "  - name: other\n    like: base\n    note: n\n"
                                               "    kernels:\n      - {source: s, host_launches: 9}\n"
@@ -95,7 +95,7 @@ TEST(EngineReader, OptionsMakeEnginesOfTheirOwn) {
   EXPECT_EQ(plain.kernels.host_launches, EngineKernels{}.host_launches);
   EXPECT_EQ(both.kernels.host_launches, 0);
   EXPECT_EQ(both.memory.states.gradient, 2);
-  EXPECT_EQ(both.memory.states.reduce, 2);  // of the engine itself
+  EXPECT_EQ(both.memory.states.reduce, 2);  // from the engine itself
   EXPECT_EQ(both.base, "base");
   EXPECT_EQ(fitted_engine(both), "base");
   EXPECT_EQ(other.base, "other");
@@ -130,7 +130,7 @@ TEST(EngineReader, RefusesWhatItCannotMean) {
     return message("  - name: a\n    note: n\n    runs:\n      - " + statement + "\n");
   };
   EXPECT_EQ(runs("{source: s, schedules: [1f1b], zero: [0]}"), "read");
-  EXPECT_THAT(runs("{schedules: [1f1b], zero: [0]}"), HasSubstr("source"));  // no figure without its source
+  EXPECT_THAT(runs("{schedules: [1f1b], zero: [0]}"), HasSubstr("source"));  // every figure needs a source
   EXPECT_THAT(runs("{source: s, schedules: [1f2b], zero: [0]}"), HasSubstr("engines.yaml:6:"));
   EXPECT_THAT(runs("{source: s, schedules: [1f1b], zero: [4]}"), HasSubstr("0, 1, 2, 3"));
   EXPECT_THAT(runs("{source: s, schedules: [1f1b], zero: [0], ulises: false}"), HasSubstr("did you mean \"ulysses\""));

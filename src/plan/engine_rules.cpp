@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each engine cannot run, as a table of rules beside those of the space; named PREFIX-NAME as users of the engine
-// know them.
+// Defines what each engine cannot run, as a table of rules in addition to those of the space. Rules are named
+// PREFIX-NAME, in terms that users of the engine recognise.
 //
-// Two kinds: restrictions of this table (read from EngineModel, or of one family), and mirrors: rules of the space
-// under the name that the engine's own check has, so that `check --engine` speaks the engine's language.
+// There are two kinds. Restrictions belong to this table and read EngineModel, or apply to one family. Mirrors are
+// rules of the space under the name that the engine's own check has, so that `check --engine` uses the engine's terms.
 #include <algorithm>
 #include <array>
 
@@ -24,13 +24,12 @@ using C = const Schedule&;
 
 bool everyone(E e) { return e.family != EngineFamily::generic; }
 
-// ---- from the fields of EngineModel
-// ------------------------------------------------------------------------------------------
+// ---- from the fields of EngineModel -------------------------------------------------------------------------------
 
 bool schedule_kind(E e, F, S, C c) { return c.stages == 1 || contains(e.runs.schedules, c.kind); }
 std::string schedule_kind_text(E e, F, S, C c) { return cat(e.name, " has no schedule ", to_string(c.kind)); }
 
-/// Over one rank nothing is sharded, whatever the stage is called.
+/// Returns whether the engine runs the stage. Over one rank nothing is sharded, whatever the stage is called.
 bool zero_stage(E e, F, S s, C) { return contains(e.runs.zero, s.zero) || (s.zero == ZeroStage::none && s.data_ranks() == 1); }
 std::string zero_stage_text(E e, F, S s, C) { return cat(e.name, " does not run zero ", number_of(s.zero)); }
 
@@ -65,13 +64,15 @@ std::string no_loops_text(E e, F, S, C) {
       e.name, "+grouped-experts is for code that groups them");
 }
 std::string no_packs_text(E e, F, S, C) { return cat(e.name, " does not pack sequences that attend to themselves alone"); }
-/// Of the optimizer alone; beside parameters it is part of what is theirs.
+/// Returns whether the optimizer alone stays on the device. Offload of parameters includes the optimizer and has
+/// its own rule.
 bool no_offload(E, F, S s, C) { return !offloads_optimizer(s.offload) || offloads_parameters(s.offload); }
 std::string no_offload_text(E e, F, S, C) { return cat(e.name, " keeps optimizer state on the device"); }
 bool limits_parameter_offload(E e) {
   return !e.runs.offload_parameters || !e.runs.zero_with_pipeline || e.family == EngineFamily::torchtitan;
 }
-/// It is ZeRO 3's, which is written over one data rank too; torchtitan has none there.
+/// Returns whether the engine can offload parameters. This belongs to ZeRO 3 and also works with one data rank,
+/// except in torchtitan.
 bool parameter_offload(E e, F, S s, C c) {
   if (!offloads_parameters(s.offload)) return true;
   if (!e.runs.offload_parameters || (c.stages > 1 && !e.runs.zero_with_pipeline)) return false;
@@ -81,7 +82,8 @@ std::string parameter_offload_text(E e, F, S s, C c) {
   if (!e.runs.offload_parameters) return cat(e.name, " keeps parameters on the device");
   return cat(e.name, " offloads parameters under its zero 3 alone, zero is ", number_of(s.zero), " and pp ", c.stages);
 }
-/// CUDA graphs and offload of activations exclude each other in Megatron's TransformerConfig.
+/// Returns whether CUDA graphs replay kernels. They and offload of activations exclude each other in
+/// Megatron's TransformerConfig.
 bool replays_graphs(E e) { return e.kernels.graphed_launches < 1 || e.kernels.host_launches <= 0; }
 bool activation_offload(E e, F f, S s, C c) {
   if (!offloads_activations(s.offload)) return true;
@@ -118,7 +120,7 @@ bool even_stages(E, F f, S, C c) { return f.blocks % chunks_of(c) == 0; }
 std::string even_stages_text(E, F f, S, C c) {
   return cat(f.blocks, " blocks are not divisible by pp ", c.stages, " · vpp ", c.virtual_stages);
 }
-/// A layout that names the layers of every stage may leave the embedding or the head alone on one.
+/// Returns whether a layout that names the layers of every stage may put the embedding or the head alone on one.
 bool ends_alone(E e, F f) {
   return e.layers.any_stage && !e.layers.blocks_everywhere && e.runs.uneven_stages && f.layers == f.blocks + 2;
 }
@@ -127,7 +129,7 @@ std::string block_a_chunk_text(E, F f, S, C c) {
   return cat("pp ", c.stages, " · vpp ", c.virtual_stages, " = ", chunks_of(c), " chunks, but there are ", f.blocks, " blocks");
 }
 
-/// Blocks of the fullest chunk under the engine's split.
+/// Counts the blocks of the fullest chunk under the engine's split.
 std::int64_t fullest_chunk(E e, F f, C c) {
   const std::int64_t chunks = chunks_of(c);
   if (e.split == SplitPolicy::even_blocks || chunks > f.layers) return ceil_div(f.blocks, chunks);
@@ -149,7 +151,8 @@ std::string whole_recompute_text(E e, F f, S s, C c) {
 bool no_selective(E, F, S s, C) { return s.recompute.kind != RecomputeKind::selective; }
 std::string no_selective_text(E e, F, S, C) { return cat(e.name, " has no selective recomputation"); }
 
-/// Megatron refuses modules that its model lacks; elsewhere they are nothing.
+/// Returns the modules that the engine rejects. Megatron rejects modules that its model lacks; other
+/// engines ignore them.
 RecomputeModules foreign_modules(E e, F f, S s) {
   if (s.recompute.kind != RecomputeKind::selective) return {};
   const RecomputeModules unknown = s.recompute.modules.without(e.runs.recompute_modules);
@@ -177,10 +180,10 @@ std::string no_overlap_zero_text(E e, F, S s, C) {
 }
 std::string no_overlap_text(E e, F, S, C) { return cat(e.name, " cannot run this communication beside compute"); }
 
-// ---- of one family
-// -----------------------------------------------------------------------------------------------------------
+// ---- rules of one family ------------------------------------------------------------------------------------------
 
-/// arguments.py asserts it of ep, the MoE layer itself of any experts in training.
+/// Checks experts with tensor parallelism. arguments.py asserts it for ep, and the MoE layer for any
+/// experts in training.
 bool meg_ep(E, F f, S s, C) { return f.experts.empty() || s.tp == 1 || s.sp == SequenceParallel::megatron; }
 std::string meg_ep_text(E, F, S s, C) { return cat("experts with tp ", s.tp, " require sp megatron, not ", to_string(s.sp)); }
 
@@ -190,7 +193,7 @@ std::string meg_vpp_text(E, F, S, C c) { return cat("interleaving without overla
 bool meg_p2p(E, F, S s, C c) { return !s.overlap.p2p || c.kind == ScheduleKind::interleaved; }
 std::string meg_p2p_text(E, F, S, C c) { return cat("overlap_p2p works with interleaving only, not ", to_string(c.kind)); }
 
-/// Megatron: expert-DP = world / (etp · ep · pp), where a dense model counts etp = tp, must be dp.
+/// Checks that expert-DP = world / (etp · ep · pp) equals dp in Megatron, where a dense model counts etp = tp.
 bool meg_order(E, F f, S s, C c) {
   if (s.order != RankOrder::tp_cp_pp_dp || c.stages == 1) return true;
   return f.experts.empty() ? s.cp == 1 : s.expert_data_ranks() == s.dp;
@@ -334,12 +337,11 @@ constexpr std::array kEngineRules = {
                [](E e) { return e.family == EngineFamily::nanotron; }, nano_m, nano_m_text},
 };
 
-// ---- mirrors
-// -----------------------------------------------------------------------------------------------------------------
+// ---- mirrors ------------------------------------------------------------------------------------------------------
 
 struct Mirror {
   EngineFamily family;
-  std::string_view name;     ///< without prefix
+  std::string_view name;     ///< name without prefix
   std::string_view generic;  ///< rule of the space
 };
 constexpr std::array kMirrors = {
@@ -429,7 +431,8 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Mo
 
 namespace {
 
-/// Engines with one way for all layers have one for all replicas too, on every device of the cluster.
+/// Returns whether the engine requires equal shares. If all layers must be alike, so must all replicas, on every
+/// device of the cluster.
 bool has_shares(const EngineModel& engine) { return engine.family != EngineFamily::generic && !is_unrestricted(engine.layers); }
 
 bool unequal_shares(const Plan& plan) {

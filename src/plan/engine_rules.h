@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of engines: which configurations and plans an engine can run, by name and as a predicate. The restrictions
-// that they read are data (EngineRuns of plan/engine.h).
+// Defines the rules of engines: which configurations and plans an engine can run, by name and as a predicate. The
+// restrictions that they read are data (EngineRuns of plan/engine.h).
 #pragma once
 
 #include <span>
@@ -15,20 +15,21 @@
 
 namespace espalier {
 
-/// Rules of this engine that the configuration breaks, by name ("MEG-VPP-M", …); empty = it can run it.
+/// Returns the rules of this engine that the configuration breaks, by name ("MEG-VPP-M", …); empty if it can run it.
 std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Model& model, const Cluster& cluster,
                                              const Training& training, const Strategy& strategy, const Schedule& schedule);
 std::vector<RuleViolation> engine_violations(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy,
                                              const Schedule& schedule);
-/// Whether the engine can run a configuration that is_legal(): the same rules without a sentence; allocation-free.
+/// Returns whether the engine can run a configuration that is_legal(). It applies the same rules without a sentence
+/// and does not allocate.
 bool engine_allows(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
-/// Differences between layers and between stages of a plan of sound structure that the engine does not allow
-/// ("MEG-LAYERS"); a uniform plan breaks nothing.
+/// Returns the differences between layers and between stages of a plan of sound structure that the engine does not
+/// allow ("MEG-LAYERS"). A uniform plan breaks nothing.
 std::vector<RuleViolation> engine_plan_violations(const EngineModel& engine, const Model& model, const Plan& plan);
-/// The names of this engine's rules with one sentence each.
+/// Returns the names of this engine's rules with one sentence each.
 std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const EngineModel& engine);
 
-/// One restriction, for a search that applies it as soon as the dimensions it reads are chosen.
+/// Describes one restriction, for a search that applies it as soon as the dimensions it reads are chosen.
 struct EngineRule {
   std::string_view name;  ///< without the family prefix
   std::string_view sentence;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue of engine rules: docs/engine-rules.md has a heading for every id and what it demands, and each id
-// refuses a configuration where another one is accepted.
+// Tests the catalogue of engine rules. docs/engine-rules.md has a heading for every id and its condition. Each id
+// rejects a configuration that another engine accepts.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -23,13 +23,12 @@ namespace {
 using D = Dimension;
 using Sentences = std::map<std::string, std::set<std::string>>;
 
-// ---- the page
-// ----------------------------------------------------------------------------------------------------------------
+// ---- the page -----------------------------------------------------------------------------------------------------
 
 struct Page {
   Sentences sentences;
   std::map<std::string, std::set<std::string>> engines;
-  std::set<std::string> with_versions, with_source, written;  ///< written: those that exports keep
+  std::set<std::string> with_versions, with_source, written;  ///< written: ids that exports satisfy
 };
 
 void read_item(const std::string& id, const std::string& item, bool written, Page& page) {
@@ -82,7 +81,7 @@ TEST(EngineRulePage, SaysWhatTheCodeSays) {
     EXPECT_EQ(page.sentences.contains(id) ? page.sentences.at(id) : std::set<std::string>{}, sentences) << id;
   for (const auto& [id, sentences] : page.sentences) EXPECT_TRUE(code.contains(id)) << id;
   for (const auto& [id, names] : engines) {
-    if (!page.engines.contains(id)) continue;  // said above
+    if (!page.engines.contains(id)) continue;  // reported above
     EXPECT_EQ(page.engines.at(id), names) << id;
     EXPECT_TRUE(page.with_versions.contains(id)) << id;
     EXPECT_TRUE(page.with_source.contains(id)) << id;
@@ -90,8 +89,7 @@ TEST(EngineRulePage, SaysWhatTheCodeSays) {
   EXPECT_EQ(page.written, (std::set<std::string>{"TT-CUDA-GRAPHS"}));
 }
 
-// ---- examples
-// ----------------------------------------------------------------------------------------------------------------
+// ---- examples -----------------------------------------------------------------------------------------------------
 
 struct Configuration {
   Strategy strategy;
@@ -104,14 +102,14 @@ Configuration with(std::vector<std::pair<D, std::int64_t>> values) {
   return c;
 }
 
-/// Two ranks that split an operator in space and time.
+/// Returns two ranks that split an operator in space and time.
 Configuration partitioned() {
   Configuration c = with({{D::dp, 4}, {D::tp, 2}});
   c.strategy.partition = BlockPartition("attn.qkv K");
   return c;
 }
 
-/// Configurations of eight devices from which examples are one or two steps away.
+/// Returns configurations of eight devices from which the examples are one or two steps away.
 std::vector<Configuration> starts() {
   return {with({{D::dp, 8}}),
           with({{D::dp, 4}, {D::tp, 2}}),
@@ -133,7 +131,7 @@ std::vector<Configuration> starts() {
           partitioned()};
 }
 
-/// The starts, and all that differ from one in one value.
+/// Returns the starts, and all configurations that differ from one in one value.
 std::vector<Configuration> examples() {
   std::vector<Configuration> out;
   for (const Configuration& start : starts()) {
@@ -157,7 +155,7 @@ std::vector<Configuration> examples() {
   return out;
 }
 
-/// Models, precisions, lengths and clusters that some engine does not have.
+/// Returns models, precisions, lengths and clusters that some engine does not support.
 std::vector<std::function<void(RuleFacts&)>> engine_problems() {
   return {[](RuleFacts& f) { f.family = "whisper"; },
           [](RuleFacts& f) { f.precision = Precision::tf32; },
@@ -170,7 +168,8 @@ std::vector<std::function<void(RuleFacts&)>> engine_problems() {
           [](RuleFacts& f) { f.adam = false; }};
 }
 
-/// The problems: experts or none, sequences of which tp or cp is no divisor, frozen weights and packed samples.
+/// Returns the problems: with or without experts, sequences that tp or cp does not divide, frozen weights
+/// and packed samples.
 std::vector<RuleFacts> problems(SplitPolicy policy) {
   std::vector<RuleFacts> out;
   for (const int experts : {0, 4}) {
@@ -190,7 +189,7 @@ std::vector<RuleFacts> problems(SplitPolicy policy) {
   return out;
 }
 
-/// Ids that some configuration breaks, and whether some configuration breaks none.
+/// Returns the ids that some configuration breaks, and whether some configuration breaks none.
 std::pair<std::set<std::string>, bool> seen_of(const EngineModel& engine, const std::vector<Configuration>& configurations) {
   std::set<std::string> refused;
   bool accepted = false;
@@ -206,7 +205,7 @@ std::pair<std::set<std::string>, bool> seen_of(const EngineModel& engine, const 
   return {refused, accepted};
 }
 
-/// Whether the rule is about the values of an enum, all of which the engine has.
+/// Returns whether the rule is about the values of an enum, all of which the engine supports.
 bool has_all_values(const EngineModel& engine, const std::string& id) {
   const auto all = [](std::size_t values, D d) { return static_cast<std::int64_t>(values) == (d == D::zero ? 4 : enum_size(d)); };
   return (id.ends_with("-SCHEDULE") && all(engine.runs.schedules.size(), D::schedule)) ||
@@ -216,7 +215,7 @@ bool has_all_values(const EngineModel& engine, const std::string& id) {
          (id.ends_with("-RANK-ORDER") && all(engine.runs.orders.size(), D::order));
 }
 
-/// DEVICES, LAYERS, SHARES and ALL-DEVICES.
+/// Returns whether a rule is about whole plans: DEVICES, LAYERS, SHARES and ALL-DEVICES.
 bool of_whole_plans(const std::string& id) {
   return id.ends_with("-DEVICES") || id.ends_with("-SHARES") || (id.ends_with("-LAYERS") && !id.ends_with("RECOMP-LAYERS"));
 }

@@ -34,7 +34,8 @@ Names broken(const char* engine, const Problem& p, const Strategy& s, const Sche
   return names;
 }
 
-// tp 2 · dp 2 · pp 2 with interleaving: Megatron-Core runs it when p2p overlaps (pp 2), the 2021 version not at all.
+// With tp 2 · dp 2 · pp 2 and interleaving, Megatron-Core runs only with overlapped p2p (pp 2), and the
+// 2021 version never.
 TEST(EngineRules, SmallestExample) {
   Strategy s;
   s.tp = s.dp = 2;
@@ -50,7 +51,8 @@ TEST(EngineRules, SmallestExample) {
   EXPECT_TRUE(broken("generic", dense(), s, c).empty());
 }
 
-// DistributedDataParallel wraps nanotron's model without ZeRO only: nothing reduces beside the backward pass else.
+// DistributedDataParallel wraps nanotron's model only without ZeRO; otherwise nothing is reduced during
+// the backward pass.
 TEST(EngineRules, NanotronOverlapsWithoutZero) {
   const Schedule flat{ScheduleKind::one_f_one_b, 1, 1, 4, 1};
   Strategy s;
@@ -102,7 +104,7 @@ TEST(EngineRules, UnevenStages) {
   Problem p = dense();
   p.cluster = plan_test::cluster(1, 3);
   const Schedule c{ScheduleKind::one_f_one_b, 3, 1, 16, 1};
-  EXPECT_TRUE(broken("megatron-core", p, {}, c).empty());  // a pipeline layout says 3, 3, 2
+  EXPECT_TRUE(broken("megatron-core", p, {}, c).empty());  // a pipeline layout splits 3, 3, 2
   EXPECT_EQ(broken("megatron-lm-2021", p, {}, c), (Names{"MEG-PP-EVEN"}));
   Strategy s;
   s.recompute = {RecomputeKind::full, 3};
@@ -137,12 +139,13 @@ TEST(EngineRules, ShardingEngines) {
   EXPECT_EQ(broken("megatron-deepspeed", dense(), s, {ScheduleKind::one_f_one_b, 2, 1, 4, 1}), (Names{"DS-PP-ZERO"}));
 }
 
-/// One legal configuration under every engine; `other` supplies values for the dimensions that a rule does not read.
+/// Checks one legal configuration under every engine; `other` supplies values for the dimensions that a rule
+/// does not read.
 void compare(const Problem& p, const RuleFacts& facts, const Strategy& s, const Schedule& c, const Strategy& other,
              const Schedule& other_c) {
   for (const EngineModel& engine : engine_catalogue()) {
     const RuleFacts own = rule_facts(p.model, p.cluster, p.training, std::int64_t{c.stages} * c.virtual_stages, engine.split);
-    if (!is_legal(own, s, c)) continue;  // cut its way, a chunk may have fewer blocks to recompute
+    if (!is_legal(own, s, c)) continue;  // under its split, a chunk may have fewer blocks to recompute
     RC_ASSERT(engine_allows(engine, own, s, c) == engine_violations(engine, p.model, p.cluster, p.training, s, c).empty());
     for (const EngineRule& rule : engine_rules()) {
       Strategy changed = s;
@@ -169,7 +172,7 @@ TEST(EngineRules, AllowsExactlyWhatBreaksNothing) {
   }));
 }
 
-/// Whether an engine runs plain data parallelism of 8 ranks in one of its ZeRO stages and forms of overlap.
+/// Returns whether an engine runs plain data parallelism of 8 ranks in one of its ZeRO stages and forms of overlap.
 bool runs_data_parallel(const EngineModel& engine, const Problem& p) {
   for (int choice = 0; choice < 16; ++choice) {
     Strategy s;
@@ -186,7 +189,7 @@ bool runs_data_parallel(const EngineModel& engine, const Problem& p) {
 TEST(EngineRules, EveryEngineRunsSomething) {
   for (const EngineModel& engine : engine_catalogue()) {
     EXPECT_TRUE(runs_data_parallel(engine, dense())) << engine.name;
-    const bool loops = engine.kernels.looped_experts;  // it refuses mixtures
+    const bool loops = engine.kernels.looped_experts;  // it rejects mixtures
     EXPECT_EQ(runs_data_parallel(engine, moe()), !loops) << engine.name;
   }
 }
@@ -203,7 +206,7 @@ TEST(Engines, CatalogueIsComplete) {
   }
   EXPECT_EQ(find_engine("colossal"), nullptr);
   EXPECT_EQ(to_string(find_engine("megatron-lm-2021")->memory.activations), "megatron-2022-unfused");
-  // Megatron: 18 bytes a parameter; DeepSpeed and FSDP2: 16.
+  // Megatron needs 18 bytes per parameter; DeepSpeed and FSDP2 need 16.
   const auto bytes = [](const char* name) {
     const StatePolicy& s = find_engine(name)->memory.states;
     return s.parameter + s.gradient + s.master + s.optimizer;

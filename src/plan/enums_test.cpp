@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of plans and search spaces that are named, and what their predicates say of each.
+// Tests the named values of plans and search spaces, and their predicates.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -10,7 +10,7 @@
 namespace espalier {
 namespace {
 
-// Rajbhandari et al. 2020: every stage shares what the stage before shares, and one thing more.
+// Every stage shards what the previous stage shards and adds one more state (Rajbhandari et al. 2020).
 TEST(ZeroStage, EachSharesWhatTheOneBeforeSharesAndMore) {
   for (std::int32_t number = 0; number <= 3; ++number) {
     const ZeroStage z{number};

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Over how many ranks ZeRO divides the states of an expert.
+// Computes over how many ranks ZeRO divides the states of an expert.
 //
-//     s_e = e · shard / d        e ranks that hold the expert, d data ranks: of each shard group of the dense weights
-//                                its part of the e
+//     s_e = e · shard / d        e ranks that hold the expert, d data ranks:
+//                                of each shard group of the dense weights its part of the e.
+//
 // Megatron-LM (d98e8a64), core/parallel_state.py: --num-distributed-optimizer-instances divides the expert data ranks
-// as it divides the data ranks, and all ranks that hold an expert shard it where there is one instance, tensor ranks
-// without tokens of their own included; torchtitan (b5bcd76c): dp_shard · cp · tp / ep. Where that is no whole number
-// (a group of expert ranks lies across instances): gcd(shard, e).
+// as it divides the data ranks. With one instance, all ranks that hold an expert shard it, including tensor ranks
+// without tokens of their own. torchtitan (b5bcd76c) uses dp_shard · cp · tp / ep. If that is not a whole number (a
+// group of expert ranks spans instances), gcd(shard, e) applies.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 
 namespace espalier {
 
-/// 1 without ZeRO.
+/// Returns the number of ranks; 1 without ZeRO.
 inline std::int64_t expert_shard_of(const Strategy& s) {
   if (!s.shards_optimizer()) return 1;
   const std::int64_t shard = std::max<std::int64_t>(1, s.shard), ranks = s.expert_data_ranks(), all = s.data_ranks();

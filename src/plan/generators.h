@@ -13,7 +13,7 @@
 
 namespace espalier::plan_test {
 
-/// Any configuration: small degrees, mostly powers of two, every enum; legal or not.
+/// Generates any configuration: small degrees, mostly powers of two, every enum; legal or not.
 inline rc::Gen<std::pair<Strategy, Schedule>> any_configuration() {
   return rc::gen::exec([] {
     Strategy s;
@@ -37,7 +37,7 @@ inline rc::Gen<std::pair<Strategy, Schedule>> any_configuration() {
   });
 }
 
-/// A configuration made to fit `devices` devices and `global_batch` samples more often than by chance.
+/// Generates a configuration that fits `devices` devices and `global_batch` samples more often than by chance.
 inline rc::Gen<std::pair<Strategy, Schedule>> likely_configuration(std::int64_t devices, std::int64_t global_batch) {
   return rc::gen::map(any_configuration(), [devices, global_batch](std::pair<Strategy, Schedule> x) {
     auto& [s, c] = x;
@@ -62,12 +62,12 @@ inline rc::Gen<std::pair<Strategy, Schedule>> likely_configuration(std::int64_t 
   });
 }
 
-/// A hundred of them, so that a property sees enough legal ones.
+/// Generates a hundred of them, so that a property sees enough legal ones.
 inline rc::Gen<std::vector<std::pair<Strategy, Schedule>>> many(const rc::Gen<std::pair<Strategy, Schedule>>& one) {
   return rc::gen::container<std::vector<std::pair<Strategy, Schedule>>>(100, one);
 }
 
-/// A strategy over `devices` (a power of two), whose dp divides `samples`; every enum and flag.
+/// Generates a strategy over `devices` (a power of two), whose dp divides `samples`; every enum and flag.
 inline Strategy strategy_over(std::int32_t devices, std::int64_t samples) {
   Strategy s = (*any_configuration()).first;
   s.ep = s.etp = 1;
@@ -85,8 +85,8 @@ inline Strategy strategy_over(std::int32_t devices, std::int64_t samples) {
   return s;
 }
 
-/// A plan that is sound by itself (validate), of any schedule, whose chunks hold one to three ranges of one to three
-/// layers each.
+/// Generates a plan that is valid by itself (validate), of any schedule, whose chunks hold one to three ranges of one
+/// to three layers each.
 inline Plan any_layered_plan() {
   constexpr std::int64_t kSamples = 8;
   Plan plan;
@@ -112,7 +112,7 @@ inline Plan any_layered_plan() {
     for (int ranges = *rc::gen::inRange(1, 4); ranges > 0; --ranges) {
       const std::int32_t layers = *rc::gen::inRange(1, 4);
       Strategy strategy = strategy_over(devices, kSamples);
-      // stages are runs of devices here
+      // Stages are runs of devices here.
       if (strategy.order == RankOrder::tp_cp_pp_dp) strategy.order = RankOrder::tp_cp_dp_pp;
       chunk.ranges.push_back({layer, layer + layers - 1, strategy});
       layer += layers;

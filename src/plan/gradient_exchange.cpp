@@ -10,15 +10,15 @@
 namespace espalier {
 namespace {
 
-/// What a rank owns of a unit.
+/// Holds the elements of a unit that a rank owns.
 struct UnitOwner {
   std::int32_t party = 0;
   std::int64_t device = 0;
   Intervals elements;
-  bool takes = true;  ///< what other parties have; otherwise it only gives
+  bool takes = true;  ///< receives gradients of other parties; otherwise it only sends
 };
 
-/// A unit's elements between two neighbouring ends of intervals: every owner has all of them or none.
+/// Splits a unit's elements at the ends of all intervals: every owner has all elements of an atom or none.
 std::vector<Interval> atoms_of(const std::vector<UnitOwner>& owners) {
   std::vector<std::int64_t> ends;
   for (const UnitOwner& owner : owners)
@@ -70,7 +70,7 @@ class Exchanger {
   void add_copies(const Collective& meeting);
   void add_owners(const Holding& holding, const StateUnit& unit, bool takes, std::vector<UnitOwner>& owners) const;
   void exchange(const StateUnit& unit, const std::vector<UnitOwner>& owners);
-  /// Whether the ranks of a holding take part in a meeting.
+  /// Returns whether the ranks of a holding take part in a reduction.
   [[nodiscard]] bool meets(const Holding& holding, const Collective& meeting) const {
     for (const std::int32_t r : program_.groups[meeting.pipelines].members) {
       const RankClass& rank = program_.ranks[static_cast<std::size_t>(r)];
@@ -93,7 +93,8 @@ void Exchanger::add_owners(const Holding& holding, const StateUnit& unit, bool t
                       share_of(holding, model_, engine_, unit, static_cast<std::int64_t>(p)).own, takes});
 }
 
-/// Ranks of all holdings of a layer; where a pipeline has none here, of the copy of its table.
+/// Exchanges a layer between the ranks of all its holdings; a pipeline without one here takes part with the copy
+/// of its table.
 void Exchanger::add_layer(const Collective& meeting, std::int32_t layer) {
   std::map<Intervals, std::pair<StateUnit, std::vector<UnitOwner>>> units;
   for (const Holding& holding : holdings_) {
@@ -109,8 +110,8 @@ void Exchanger::add_layer(const Collective& meeting, std::int32_t layer) {
   for (const auto& [elements, entry] : units) exchange(entry.first, entry.second);
 }
 
-/// The token table beside the head: copies take, the embedding's own table, where it is on the same stage, gives and
-/// takes with its own segment.
+/// Exchanges the token table next to the head. Copies receive here. The embedding's own table, if it is on the same
+/// stage, sends here and receives with its own segment.
 void Exchanger::add_copies(const Collective& meeting) {
   std::vector<UnitOwner> owners;
   StateUnit table;

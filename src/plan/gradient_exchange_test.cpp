@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who sends whom which gradients between pipelines: by hand on a small layer, then that every owner gets each element
-// of every other pipeline once.
+// Tests which gradients ranks of different pipelines send to each other: by hand on a small layer, then that every
+// owner gets each element of every other pipeline once.
 #include "plan/gradient_exchange.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ Strategy spread(std::int32_t tp, std::int32_t dp, ZeroStage zero = ZeroStage::no
   return s;
 }
 
-/// Stages that end with these layers.
+/// Describes a pipeline by the last layers of its stages.
 struct Cut {
   std::vector<std::int32_t> lasts;
   Strategy strategy;
@@ -56,8 +56,8 @@ std::vector<GradientExchange> exchanges(const Plan& plan, const Model& model) {
   return exchanges_of(lower(plan, model, false), plan, model);
 }
 
-// Biases none; a block of 32 + 16 + … elements is cut in halves under TP 2. One device beside it sends each rank its
-// half and gets both.
+// Without biases, a block of 32 + 16 + … elements is cut in halves under TP 2. One device of the other pipeline sends
+// each rank its half and gets both halves.
 TEST(GradientExchange, HalvesMeetAWhole) {
   Model model = plan_test::decoder({1, 2, 2, 2, 8, 8, 0, 0});
   const auto all = exchanges(plan_of({{{2}, spread(2, 1)}, {{2}, spread(1, 1)}}), model);
@@ -67,14 +67,15 @@ TEST(GradientExchange, HalvesMeetAWhole) {
   EXPECT_EQ(messages[0].from, 2);
   EXPECT_EQ(messages[0].to, 0);
   EXPECT_EQ(messages[0].party, 1);
-  // Embedding: 8 rows of 4.
+  // The embedding has 8 rows of 4.
   EXPECT_EQ(messages[0].parts.front(), (ExchangedPart{{0, {{0, 32}}}, {{0, 16}}}));
   EXPECT_EQ(messages[1].parts.front(), (ExchangedPart{{0, {{0, 32}}}, {{16, 32}}}));
   EXPECT_EQ(messages[2].to, 2);
   EXPECT_EQ(messages[3].parts.front(), (ExchangedPart{{0, {{0, 32}}}, {{16, 32}}}));
 }
 
-// Two copies of the gradients share the sending: each element is sent once to the other side, which sends it to both.
+// Two copies of the gradients share the sending: each element is sent once to the other pipeline, which sends
+// it to both.
 TEST(GradientExchange, CopiesTakeTheirOwn) {
   Model model = plan_test::decoder({1, 2, 2, 2, 8, 8, 0, 0});
   const auto all = exchanges(plan_of({{{2}, spread(1, 2)}, {{2}, spread(1, 1)}}), model);
@@ -83,11 +84,11 @@ TEST(GradientExchange, CopiesTakeTheirOwn) {
   EXPECT_EQ(all.front().messages[2].from, 0);
 }
 
-/// Of every pipeline the elements that a device takes, how often.
+/// Checks how often each device receives the elements of every pipeline.
 void expect_complete(const Plan& plan, const Model& model) {
   const EngineModel& engine = *find_engine(plan.engine);
   const auto holdings = *holdings_of(plan, model);
-  // device, party, layer, unit
+  // The key is device, party, layer, unit.
   std::map<std::tuple<std::int64_t, std::int32_t, std::int32_t, std::int64_t>, std::int64_t> got;
   for (const GradientExchange& exchange : exchanges(plan, model))
     for (const ExchangeMessage& message : exchange.messages) {

@@ -9,7 +9,7 @@
 namespace espalier {
 namespace {
 
-/// One number for everything the order of passes depends on.
+/// Returns one number for everything that the order of passes depends on.
 std::uint64_t key_of(const Schedule& s) {
   constexpr std::int32_t kMost = 1 << 20;
   ESPALIER_CHECK(s.stages < kMost && s.virtual_stages < kMost && s.microbatches < kMost);
@@ -17,7 +17,7 @@ std::uint64_t key_of(const Schedule& s) {
   return static_cast<std::uint64_t>(s.kind) << 60 | part(s.stages) << 40 | part(s.virtual_stages) << 20 | part(s.microbatches);
 }
 
-/// One chunk a stage: all passes are alike, and the moment with most of them decides.
+/// Returns the peak with one chunk per stage: all passes are alike, and the moment with most of them decides.
 std::int64_t one_chunk_peak(const Schedule& s, std::int32_t stage, const PassBytes& c) {
   const std::int64_t whole = max_whole(s, stage), waiting = max_in_flight(s, stage) - whole;
   return whole * c.saved + waiting * c.after_input + std::max(c.forward_transient, c.backward_transient);
@@ -74,12 +74,12 @@ const std::vector<HeldPasses::Moment>& HeldPasses::moments(const Schedule& short
   return patterns.back().moments;
 }
 
-/// Adds a moment unless a kept one dominates it, in place of those that it dominates.
+/// Adds a moment and removes those that it dominates, unless a kept one dominates it.
 void HeldPasses::keep(std::vector<Moment>& moments, const Moment& found) {
   const auto dominated = [](const Moment& a, const Moment& b) {
     return a.running == b.running && a.backward == b.backward && none_more(a.whole, b.whole) && none_more(a.all, b.all);
   };
-  // The latest ones are most alike.
+  // The latest moments are the most similar ones.
   if (std::any_of(moments.rbegin(), moments.rend(), [&](const Moment& known) { return dominated(found, known); })) return;
   std::erase_if(moments, [&](const Moment& known) { return dominated(known, found); });
   moments.push_back(found);

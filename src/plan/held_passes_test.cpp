@@ -12,9 +12,10 @@
 namespace espalier {
 namespace {
 
-// Two stages, two chunks each, interleaved, two micro-batches. Stage 0 runs F0 F1 F'0 F'1 B'0 B'1 B0 B1: with 10 bytes
-// a pass of the first chunk and 7 of the second all four passes are held at F'1 and B'0, 2·10 + 2·7 = 34; the backward
-// of the second chunk needs 5 more: 39. The backward of the first chunk needs 20 more, but only 2·10 are held then: 40.
+// Two stages with two chunks each run interleaved with two micro-batches. Stage 0 runs F0 F1 F'0 F'1 B'0 B'1 B0 B1. A
+// pass of the first chunk holds 10 bytes and one of the second 7. All four passes are held at F'1 and B'0, 2·10 + 2·7
+// = 34; the backward of the second chunk needs 5 more: 39. The backward of the first chunk needs 20 more, but only
+// 2·10 are held then: 40.
 TEST(HeldPasses, SmallestExample) {
   HeldPasses held;
   const Schedule s{ScheduleKind::interleaved, 2, 2, 2, 1};
@@ -22,21 +23,21 @@ TEST(HeldPasses, SmallestExample) {
   EXPECT_EQ(held.peak_bytes(s, 0, {{10, 10, 1, 20}, {7, 7, 1, 5}}), 40);
 }
 
-// ZB-H1 on stage 1 of 3 with many micro-batches: 2 whole passes and 1 that waits for its weight gradient: 2·10 + 1·4 +
-// 3.
+// Stage 1 of 3 under ZB-H1 with many micro-batches has 2 whole passes and 1 that waits for its weight gradient: 2·10
+// + 1·4 + 3.
 TEST(HeldPasses, PassesWaitForTheirWeightGradient) {
   HeldPasses held;
   EXPECT_EQ(held.peak_bytes({ScheduleKind::zb_h1, 3, 1, 9, 1}, 1, {{10, 4, 3, 2}}), 27);
 }
 
-// ZB-H2 on the same stage: 3 whole passes and 2 that wait: 3·10 + 2·4 + 3. Stage 0 of 3 holds 5 whole ones.
+// Under ZB-H2 this stage has 3 whole passes and 2 that wait: 3·10 + 2·4 + 3. Stage 0 of 3 holds 5 whole ones.
 TEST(HeldPasses, ZbH2HoldsTwiceAsMany) {
   HeldPasses held;
   EXPECT_EQ(held.peak_bytes({ScheduleKind::zb_h2, 3, 1, 9, 1}, 1, {{10, 4, 3, 2}}), 41);
   EXPECT_EQ(held.peak_bytes({ScheduleKind::zb_h2, 3, 1, 9, 1}, 0, {{10, 4, 3, 2}}), 53);
 }
 
-/// The definition: every step in order.
+/// Computes the peak by definition: it replays every step in order.
 std::int64_t replayed(const Schedule& s, std::int32_t stage, const std::vector<PassBytes>& chunks) {
   std::int64_t now = 0, peak = 0;
   for (const ChunkPass& step : compute_order(s, stage)) {
@@ -72,8 +73,8 @@ std::vector<PassBytes> random_chunks(std::mt19937& random, std::int32_t v) {
   return out;
 }
 
-// Every schedule with every number of micro-batches up to where it repeats twice more, chunks of up to three kinds in
-// any places.
+// Every schedule is tested with every number of micro-batches up to two further repetitions, with chunks of up to
+// three kinds in any places.
 TEST(HeldPasses, EqualsTheReplayOfEveryStep) {
   std::mt19937 random(11);
   HeldPasses held;

@@ -44,10 +44,10 @@ class Joiner {
   void add_reductions();
   void place_lists();
   void add_list(std::size_t k, std::int32_t local);
-  /// Instructions of one rank class before its update.
+  /// Returns the number of instructions of one rank class before its update.
   [[nodiscard]] static std::int32_t update_of(const Program& part, const RankClass& rank);
   [[nodiscard]] std::int32_t held(std::size_t rank) const { return static_cast<std::int32_t>(reductions_[rank].size()); }
-  /// Where an instruction of rank class `rank` of a part stands in the whole.
+  /// Returns the position of an instruction of rank class `rank` of a part in the whole program.
   [[nodiscard]] std::int32_t place(std::size_t k, std::int32_t rank, std::int32_t instruction) const {
     const RankClass& source = pipelines_[k].ranks[static_cast<std::size_t>(rank)];
     const auto r = static_cast<std::size_t>(out_.pipelines[k].first_rank + rank);
@@ -58,8 +58,8 @@ class Joiner {
   const std::vector<Program>& pipelines_;
   const std::vector<JoinedSegment> segments_;
   Program out_;
-  std::vector<std::vector<CollectiveId>> reductions_;  // by rank class of the whole
-  std::vector<std::int32_t> begins_;                   // by rank class of the whole
+  std::vector<std::vector<CollectiveId>> reductions_;  // by rank class of the whole program
+  std::vector<std::int32_t> begins_;                   // by rank class of the whole program
   std::vector<std::int32_t> groups_;                   // by pipeline: its first process group
 };
 

@@ -6,7 +6,7 @@
 namespace espalier {
 namespace {
 
-/// The attention that a linear feeds: the next one in its layer.
+/// Returns the attention that a linear feeds: the next one in its layer.
 const Operator* attention_after(const LayerKind& kind, const Operator& op) {
   for (const Operator* next = &op; next != kind.operators.data() + kind.operators.size(); ++next)
     if (next->kind == OperatorKind::attention) return next;
@@ -21,7 +21,7 @@ ReplicatedKeys replicated_keys(const LayerKind& kind, const Operator& op, std::i
   if (core == nullptr || core->kv_heads <= 0 || core->kv_heads >= tp) return {};
   const std::int64_t query = std::int64_t{core->heads} * core->qk_dim, kv = core->kv_heads;
   const std::int64_t keys_values = kv * (std::int64_t{core->qk_dim} + core->v_dim);
-  const std::int64_t keys = kv * core->qk_dim;  // of layers whose keys are values too
+  const std::int64_t keys = kv * core->qk_dim;  // for layers whose keys are also values
   if (op.out == query + keys) return {keys, kv};
   if (op.out != keys_values && op.out != query + keys_values) return {};
   return {keys_values, kv};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): queries, keys and values are made by column
-// linears from latents that are narrower than the layer. Recomputation can drop them and make them again: the latents
-// are small.
+// Describes multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1). Column linears make queries,
+// keys and values from latents that are narrower than the layer. Recomputation can drop the results and make them
+// again, since the latents are small.
 //
-// A linear makes heads of a latent where it is split by columns, reads a width that is not the layer's and stands
-// before the attention of its layer. Queries come of a latent where one of these linears has exactly their width; all
-// other such linears make keys and values.
+// A linear makes heads from a latent if it is split by columns, reads a width other than the layer's, and precedes
+// the attention of its layer. Queries come from a latent if one of these linears has exactly their width. All other
+// such linears make keys and values.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace espalier {
 
-/// The attention that `op` makes queries, or keys and values, of a latent for; null: it does not.
+/// Returns the attention for which `op` makes queries, or keys and values, from a latent; null if it does not.
 inline const Operator* attention_of_latent(const LayerKind& kind, const Operator& op) {
   if (op.kind != OperatorKind::linear || op.split != TpSplit::column || op.in == kind.hidden) return nullptr;
   const auto here = std::find_if(kind.operators.begin(), kind.operators.end(), [&](const Operator& o) { return &o == &op; });
@@ -25,7 +25,7 @@ inline const Operator* attention_of_latent(const LayerKind& kind, const Operator
   return &*attention;
 }
 
-/// Which inputs of an attention are made of latents.
+/// Names the inputs of an attention that are made from latents.
 struct MadeOfLatents {
   bool queries = false, keys = false;
 };

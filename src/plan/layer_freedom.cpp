@@ -20,7 +20,7 @@ using Sets = std::vector<std::vector<std::int64_t>>;
 constexpr std::array kLayerDimensions = {D::tp,  D::sp,   D::cp,    D::cp_kind, D::ep,
                                          D::etp, D::zero, D::shard, D::order,   D::recompute};
 
-/// Whether the dimension means something to a layer with this strategy.
+/// Returns whether the dimension applies to a layer with this strategy.
 bool matters(D d, const Strategy& s, bool block) {
   switch (d) {
     case D::sp: return s.tp > 1;
@@ -37,7 +37,7 @@ std::int64_t value_of(D d, const Strategy& s) {
   return get(d, s, {});
 }
 
-/// What the value is called in a sentence.
+/// Returns the name of the value in a sentence.
 std::string name_of(D d, std::int64_t value) { return d == D::shard ? cat("held ", value, " times") : value_text(d, value); }
 
 const Sets& sets_of(const LayerFreedom& freedom, D d) {
@@ -51,7 +51,7 @@ bool holds(const std::vector<std::int64_t>& set, std::int64_t value) {
   return std::find(set.begin(), set.end(), value) != set.end();
 }
 
-/// The values a class may have of a dimension, for a layer of this strategy.
+/// Returns the values that a class may have in a dimension, for a layer of this strategy.
 std::vector<std::int64_t> entries(const LayerFreedom& freedom, D d, const Strategy& s) {
   if ((freedom.differ_in & bit(d)) == 0) return {value_of(d, s)};
   const Sets& sets = sets_of(freedom, d);
@@ -68,7 +68,7 @@ std::int32_t blocks_of(const Model& model, const LayerRange& r) {
   return blocks;
 }
 
-/// The values that layers of a range have of a dimension; none where it means nothing to them.
+/// Adds the values that layers of a range have in a dimension; none if it does not apply to them.
 void add_values(D d, const LayerRange& r, std::int32_t blocks, std::set<std::int64_t>& out) {
   const Strategy& s = r.strategy;
   if (!matters(d, s, blocks > 0)) return;

@@ -11,8 +11,8 @@ namespace {
 
 const LayerFreedom& freedom(const char* engine) { return find_engine(engine)->layers; }
 
-// fully_shard: of ZeRO stages 2 and 3 stand beside each other. A layer under ZeRO 0 belongs to no class, since a plan
-// of DDP is uniform in its ZeRO stage; one under ZeRO 3 belongs to the class of the only set, whatever is recomputed.
+// In fully_shard, only ZeRO stages 2 and 3 may occur together. A layer under ZeRO 0 belongs to no class, since a plan
+// of DDP is uniform in its ZeRO stage. One under ZeRO 3 belongs to the class of the only set, whatever is recomputed.
 TEST(LayerFreedom, SmallestExample) {
   EXPECT_EQ(to_string(freedom("fsdp2")), "layers may differ in: zero, recompute; stages in: nothing");
   EXPECT_EQ(to_string(freedom("megatron-core")), "layers may differ in: nothing; stages in: layers");
@@ -33,9 +33,9 @@ TEST(LayerFreedom, SmallestExample) {
   EXPECT_FALSE(admits(freedom("fsdp2"), classes[0], other, true));
 }
 
-// Galvatron: layers without ZeRO 3 are of one default type, so a layer of ZeRO 3 belongs to plans of either; with
-// tensor groups it is said once whether they use Megatron's sequence parallelism: 2 classes of ZeRO times the one that
-// has its sp.
+// In Galvatron, layers without ZeRO 3 share one default type, so a layer with ZeRO 3 belongs to plans of either type.
+// Layers with tensor groups share one choice of Megatron's sequence parallelism. So there are 2 classes of ZeRO times
+// the one class with its sp.
 TEST(LayerFreedom, ValuesThatExcludeEachOther) {
   Strategy s;
   s.tp = s.dp = 2;
@@ -49,8 +49,8 @@ TEST(LayerFreedom, ValuesThatExcludeEachOther) {
   EXPECT_EQ(classes_of(freedom("galvatron"), s).size(), 2u);
 }
 
-// A class is what the layers of a plan share: the strategies of a plan have a class in common if and only if the plan
-// has no fault.
+// The values that the layers of a plan share form a class. The strategies of a plan have a class in common if and
+// only if the plan has no fault.
 TEST(LayerFreedom, ClassesAreThePlansWithoutFaults) {
   const Model model = plan_test::decoder({});
   const auto last = static_cast<std::int32_t>(model.layers.size()) - 1;
@@ -69,14 +69,13 @@ TEST(LayerFreedom, ClassesAreThePlansWithoutFaults) {
       }
   for (const char* engine : {"generic", "fsdp2", "fsdp1", "torchtitan", "deepspeed", "espalier", "galvatron"}) {
     LayerFreedom f = freedom(engine);
-    f.embedding_as_head = f.blocks_everywhere = false;  // of whole plans, not of classes
+    f.embedding_as_head = f.blocks_everywhere = false;  // these concern whole plans, not classes
     for (const Strategy& a : all)
       for (const Strategy& b : all) {
         bool shared = false;
         for (const LayerClass& c : classes_of(f, a)) shared = shared || admits(f, c, b, true);
         const std::vector<std::vector<LayerRange>> chunks{{{0, 3, a}, {4, last, b}}};
-        const bool whole =
-            !classes_of(f, a).empty() && !classes_of(f, b).empty();  // else a value that never stands beside others
+        const bool whole = !classes_of(f, a).empty() && !classes_of(f, b).empty();  // else a value that never occurs with others
         if (!whole) continue;
         EXPECT_EQ(layer_faults(f, model, Schedule{}, chunks).empty(), shared) << engine << ' ' << label(a) << ' ' << label(b);
       }

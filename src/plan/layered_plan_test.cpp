@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans whose layers have strategies of their own: what they communicate at the end of a step, and what validate() says
-// of their ranges.
+// Tests plans with different strategies per layer: their communication at the end of a step, and how validate()
+// checks their ranges.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -34,7 +34,7 @@ ProgramStructure facts(const Model& model, const std::vector<Strategy>& strategi
   return out;
 }
 
-// Of three strategies one reduces, one gathers once a step, one does neither: the plan does both.
+// One of three strategies reduces, one gathers once per step, and one does neither: the plan does both.
 TEST(LayeredLowering, SmallestExample) {
   const Model model = decoder({});
   Schedule two;
@@ -43,13 +43,13 @@ TEST(LayeredLowering, SmallestExample) {
   const ProgramStructure split = facts(model, {spread(1, 4)}, two, {5, 5});
   EXPECT_FALSE(split.reduce_gradients || split.gather_parameters);
   const ProgramStructure mixed = facts(model, {spread(1, 4), spread(2, 2, 2), spread(4, 1)}, two, {5, 5});
-  EXPECT_TRUE(mixed.reduce_gradients);   // of dp 4; ZeRO-2 reduces with every micro-batch
-  EXPECT_TRUE(mixed.gather_parameters);  // of ZeRO-2
+  EXPECT_TRUE(mixed.reduce_gradients);   // because of dp 4; ZeRO-2 reduces with every micro-batch
+  EXPECT_TRUE(mixed.gather_parameters);  // because of ZeRO-2
   EXPECT_FALSE(mixed.overlap_reduce || mixed.overlap_gather || mixed.overlap_p2p || !mixed.table_chunks.empty());
   EXPECT_EQ(mixed.buckets, (base::IndexedVector<ChunkId, std::uint8_t>{1, 1}));
 }
 
-// A switch counts where the collective is; then chunks are cut, all of them.
+// A switch counts if its collective exists; then all chunks are cut.
 TEST(LayeredLowering, Overlap) {
   const Model model = decoder({});
   Schedule two;
@@ -69,12 +69,12 @@ TEST(LayeredLowering, Overlap) {
   EXPECT_FALSE(none.reduce_gradients || none.overlap_reduce || none.gather_parameters || none.overlap_gather);
   EXPECT_TRUE(none.overlap_p2p);
   EXPECT_EQ(none.buckets, (base::IndexedVector<ChunkId, std::uint8_t>{1, 1}));
-  // HSDP: replicas of the shards reduce once a step
+  // In HSDP, replicas of the shards reduce once per step.
   scattered.shard = 2;
   EXPECT_TRUE(facts(model, {split, scattered}, two, {3, 3}).overlap_reduce);
 }
 
-// Whatever the order of the strategies, and as for one where all are equal.
+// The order of the strategies does not matter, and equal strategies give the same result as one.
 TEST(LayeredLowering, OrderMakesNoDifference) {
   Model model = decoder({8, 8, 8, 16, 512, 1000, 4, 256});
   model.tied_embeddings = true;
@@ -94,11 +94,10 @@ TEST(LayeredLowering, OrderMakesNoDifference) {
   }
 }
 
-// ---- the document
-// ------------------------------------------------------------------------------------------------------------
+// ---- the document -------------------------------------------------------------------------------------------------
 
-/// Ten layers on two stages of four devices: dp 4, then tp 4; dp 2 · tp 2, then dp 4 with ZeRO-3. Four samples a
-/// micro-batch.
+/// Returns ten layers on two stages of four devices: dp 4, then tp 4; dp 2 · tp 2, then dp 4 with ZeRO-3. A
+/// micro-batch has four samples.
 Plan example() {
   Schedule two;
   two.stages = 2;
@@ -121,7 +120,7 @@ TEST(LayeredDocument, SoundAndRead) {
   EXPECT_NE(plan.label().find("layer-wise"), std::string::npos);
 }
 
-// Full recomputation counts the blocks of a range: two ranges of one strategy are not one range.
+// Full recomputation counts the blocks of a range, so two ranges of one strategy are not one range.
 TEST(LayeredDocument, RangesOfOneStrategy) {
   Plan one = example();
   Strategy s = spread(4, 1);
@@ -167,7 +166,7 @@ TEST(LayeredDocument, ValidateNamesTheRange) {
             "$.pipelines[0].schedule: 4 micro-batches · 2 · dp 4");
 }
 
-// A range of another dp takes another micro-batch; the message says of how many samples dp must be a divisor.
+// A range with another dp takes another micro-batch; the message states the number of samples that dp must divide.
 TEST(LayeredDocument, SamplesOfARange) {
   Plan plan = example();
   plan.only_pipeline().stages[0].chunks[0].ranges[0].strategy = spread(2, 2);

@@ -14,14 +14,14 @@
 namespace espalier {
 namespace {
 
-/// Device of the n-th rank of a stage under a strategy's order (uniform.cpp).
+/// Returns the device of the n-th rank of a stage under a strategy's order (uniform.cpp).
 std::int64_t device_of_rank(const Strategy& s, const Schedule& schedule, std::int64_t stage, std::int64_t n) {
   const std::int64_t inner = std::int64_t{s.tp} * s.cp;
   if (s.order == RankOrder::tp_cp_pp_dp) return n % inner + inner * (stage + schedule.stages * (n / inner));
   return n + inner * s.dp * stage;
 }
 
-/// `first`: the device that is counted as 0.
+/// Returns whether the devices follow the strategy's order; `first` is the device that counts as 0.
 bool in_order(const std::vector<std::int64_t>& devices, const Strategy& s, const Schedule& schedule, std::int64_t stage,
               std::int64_t first) {
   for (std::size_t n = 0; n < devices.size(); ++n)
@@ -43,7 +43,7 @@ constexpr std::array kKinds = {NamedKind{GroupKind::tensor, "tensor", false},
                                NamedKind{GroupKind::expert_shard, "expert data", true},
                                NamedKind{GroupKind::expert_replica, "expert replica", true}};
 
-/// Members a domain at every level.
+/// Counts the members per domain at every level.
 using Layout = std::vector<std::vector<std::int64_t>>;
 
 Layout layout_of(const std::vector<std::int64_t>& group, const std::vector<FabricLevel>& levels) {
@@ -52,7 +52,7 @@ Layout layout_of(const std::vector<std::int64_t>& group, const std::vector<Fabri
   return layout;
 }
 
-/// "4 + 4 a node", of the innermost level in which two layouts differ.
+/// Returns "4 + 4 a node", for the innermost level in which two layouts differ.
 std::string difference(const Layout& a, const Layout& b, const std::vector<FabricLevel>& levels) {
   const auto sum = [](const std::vector<std::int64_t>& counts) {
     std::string out;
@@ -64,7 +64,7 @@ std::string difference(const Layout& a, const Layout& b, const std::vector<Fabri
   return "";
 }
 
-/// Groups of `strategy` that lie otherwise than the first of their kind.
+/// Rejects groups of `strategy` whose placement differs from the first of their kind.
 Status uneven(const StageDevices& stages, std::string_view where, const Strategy& strategy, bool experts,
               const std::vector<FabricLevel>& levels) {
   for (const NamedKind& kind : kKinds) {
@@ -88,7 +88,7 @@ Status uneven(const StageDevices& stages, std::string_view where, const Strategy
   return std::nullopt;
 }
 
-/// Tiles of an operator partition are priced in groups of neighbouring devices.
+/// Rejects scattered tiles: tiles of an operator partition are priced in groups of neighbouring devices.
 Status scattered_tiles(const StageDevices& stages, std::string_view where, const Strategy& strategy) {
   if (strategy.partition.empty()) return std::nullopt;
   for (std::size_t i = 0; i < stages.size(); ++i)
@@ -102,7 +102,7 @@ Status scattered_tiles(const StageDevices& stages, std::string_view where, const
   return std::nullopt;
 }
 
-/// Rejects a pipeline some of whose groups lie otherwise than others of their kind.
+/// Rejects a pipeline in which groups of one kind differ in placement.
 Status unlike_groups(const Pipeline& pipeline, std::string_view where, const Model& model, const Cluster& cluster) {
   const std::vector<FabricLevel> levels = cluster.levels();
   const bool experts = has_experts(model);
@@ -167,7 +167,7 @@ std::optional<std::int64_t> first_in_order(const Pipeline& pipeline) {
 
 bool devices_in_order(const Plan& plan) {
   return std::all_of(plan.pipelines.begin(), plan.pipelines.end(), [](const Pipeline& pipeline) {
-    return first_in_order(pipeline) == std::optional<std::int64_t>(0);  // one of several alone has device 0
+    return first_in_order(pipeline) == std::optional<std::int64_t>(0);  // with several pipelines only one has device 0
   });
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProgramStructure: a schedule's compute steps become instruction lists with sends, receives, data-parallel collectives
-// and waits.
+// Lowers a ProgramStructure: a schedule's compute steps become instruction lists with sends, receives, data-parallel
+// collectives and waits.
 //
-// One representative rank a stage is written first (RankWriter); the program of all devices copies each list once per
-// device and joins the devices with equal position in neighbouring stages.
+// First, RankWriter writes one representative rank per stage. The program of all devices copies each list once per
+// device and connects the devices with equal positions in neighbouring stages.
 #include <algorithm>
 #include <array>
 
@@ -16,14 +16,14 @@ namespace {
 
 using Kind = InstructionKind;
 
-/// Where the two ends of every transfer lie, by chunk, micro-batch and direction.
+/// Holds the positions of the two ends of every transfer, by chunk, micro-batch and direction.
 class Transfers {
  public:
   explicit Transfers(const Schedule& s)
       : microbatches_(static_cast<std::size_t>(s.microbatches)),
         ends_(2 * static_cast<std::size_t>(s.stages) * static_cast<std::size_t>(s.virtual_stages) * microbatches_, {-1, -1}) {}
 
-  /// Notes one end and, if the other is known, joins them.
+  /// Records one end and connects it to the other if that is known.
   void note(std::vector<Instruction>& instructions, std::int32_t index) {
     Instruction& here = instructions[static_cast<std::size_t>(index)];
     const std::size_t slot = static_cast<std::size_t>(here.id) * microbatches_ + static_cast<std::size_t>(here.microbatch);
@@ -63,8 +63,7 @@ class RankWriter {
   [[nodiscard]] std::int32_t chunk_of(std::int32_t local_chunk) const { return pipeline_chunk(schedule_, stage_, local_chunk); }
   [[nodiscard]] std::int32_t chunks() const { return structure_.chunks(); }
   [[nodiscard]] std::int32_t buckets_of(std::int32_t chunk) const { return structure_.buckets[ChunkId(chunk)]; }
-  /// The rank on the other side of the boundary before `boundary`, seen from here; −1 if there is none or it is this
-  /// rank.
+  /// Returns the rank on the other side of the boundary before `boundary`; −1 if there is none or it is this rank.
   [[nodiscard]] std::int32_t peer(std::int32_t boundary, std::int32_t other_chunk) const {
     if (boundary <= 0 || boundary >= chunks()) return -1;
     const std::int32_t rank = place_of_chunk(schedule_, other_chunk).stage;
@@ -79,7 +78,7 @@ class RankWriter {
   std::vector<std::int32_t> forwards_done_, backwards_left_;  // per local chunk
   std::vector<std::int32_t> first_gather_;                    // per local chunk: its param_gather of bucket 0
   std::int32_t last_compute_ = -1, last_data_ = -1;
-  std::int32_t blocking_send_ = -1;  // without overlap_p2p: the send the next compute instruction waits for
+  std::int32_t blocking_send_ = -1;  // without overlap_p2p: the send for which the next compute instruction waits
 };
 
 std::int32_t RankWriter::add(Kind kind, Stream stream, std::int32_t id, std::int32_t microbatch, std::int32_t wait0,
@@ -129,8 +128,8 @@ void RankWriter::forward(const ChunkPass& step) {
   const std::int32_t buckets = gathers ? buckets_of(chunk) : 1;
   std::int32_t wait = -1;
   if (const std::int32_t from = peer(chunk, chunk - 1); from >= 0) {
-    // An instruction has two waits; where the first forward of a chunk would need three, the receive takes over the
-    // gather's.
+    // An instruction has two waits. If the first forward of a chunk would need three, the receive takes over that
+    // of the gather.
     wait = add_transfer(Kind::recv, false, chunk, j, from, gathers ? first_gather_[local] : -1);
   } else if (gathers) {
     wait = first_gather_[local];
@@ -183,7 +182,7 @@ void RankWriter::end_of_step() {
   const std::int32_t v = schedule_.virtual_stages;
   const std::int32_t last_backward = last_compute_;
   if (structure_.reduce_gradients && !structure_.overlap_reduce) {
-    // last chunk first, as its gradients are first
+    // The last chunk comes first, as its gradients do.
     for (std::int32_t k = v - 1; k >= 0; --k) reduce_chunk(k, last_backward);
   }
   for (const ChunkId chunk : structure_.table_chunks)
@@ -214,7 +213,7 @@ void RankWriter::write() {
   program_.ranks.push_back(rank);
 }
 
-/// Works, collectives and transfers of a structure, without layers and bytes.
+/// Fills in works, collectives and transfers of a structure, without layers and bytes.
 void fill_tables(Program& program) {
   const ProgramStructure& s = program.structure();
   const auto stage_of = [&](ChunkId chunk) { return StageId(place_of_chunk(s.schedule, chunk.value).stage); };
@@ -240,8 +239,8 @@ void fill_tables(Program& program) {
   ESPALIER_CHECK(program.transfers.size() == static_cast<std::size_t>(s.transfers()));
 }
 
-/// Ranks of a folded program meet nobody but those they stand for; the stages that hold a copy of the table are one
-/// group.
+/// Adds one group per rank of a folded program, which stands for the rank's whole group, and one group for the stages
+/// that hold a copy of the table.
 void fill_groups(Program& program) {
   for (RankClass& rank : program.ranks) rank.data = program.groups.add({GroupKind::data_shard, {rank.stage.value}});
   if (program.structure().table_chunks.empty()) return;
@@ -262,8 +261,8 @@ Program lower(const ProgramStructure& structure) {
   for (const std::uint8_t buckets : structure.buckets) ESPALIER_CHECK(buckets >= 1 && buckets <= kMaxBuckets);
   Program program;
   program.pipelines.front().structure = structure;
-  // Forward, backward (in two halves) and four transfers a micro-batch and chunk; buckets and their collectives once a
-  // chunk.
+  // Each micro-batch and chunk has forward, backward (in two halves) and four transfers; each chunk has buckets and
+  // their collectives once.
   program.instructions.reserve(chunks * (7 * static_cast<std::size_t>(schedule.microbatches) + 8));
   Transfers transfers(schedule);
   for (std::int32_t stage = 0; stage < schedule.stages; ++stage) RankWriter(structure, stage, program, transfers).write();

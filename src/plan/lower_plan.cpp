@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan adds to the program of its structure: layers and samples of every work, devices of every rank, and,
-// unfolded, a rank for every device with the process groups in which it meets others.
+// Adds the parts of a plan to the program of its structure: layers and samples of every work, and devices of every
+// rank. An unfolded program has a rank for every device, with the process groups in which it communicates.
 #include <algorithm>
 
 #include "base/invariant.h"
@@ -18,7 +18,7 @@ std::int32_t strategy_index(Program& program, const Strategy& strategy) {
   return static_cast<std::int32_t>(program.strategies.size()) - 1;
 }
 
-/// Which layers a chunk holds, under which strategies, and how many samples of a micro-batch a rank has of them.
+/// Fills in the layers and strategies of each chunk, and the samples of a micro-batch that a rank has of them.
 void fill_ranges(const Pipeline& pipeline, Program& program) {
   const ProgramStructure& s = program.structure();
   for (std::int32_t c = 0; c < s.chunks(); ++c) {
@@ -42,7 +42,7 @@ void fill_ranges(const Pipeline& pipeline, Program& program) {
   }
 }
 
-/// The pipeline takes samples of the global batch from `first_sample` on.
+/// Lowers a pipeline that takes samples of the global batch from `first_sample` on.
 Program lower(const Pipeline& pipeline, const Model& model, std::int64_t first_sample) {
   Program program = lower(structure_of(pipeline, model));
   PipelineProgram& own = program.pipelines.front();
@@ -56,7 +56,7 @@ Program lower(const Pipeline& pipeline, const Model& model, std::int64_t first_s
   return program;
 }
 
-/// The pipelines take the samples of a global batch one after the other.
+/// Lowers the pipelines, which take the samples of a global batch one after the other.
 std::vector<Program> lower_all(const Plan& plan, const Model& model, bool fold) {
   std::vector<Program> out;
   std::int64_t samples = 0;

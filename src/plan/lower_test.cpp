@@ -20,7 +20,7 @@ ProgramStructure make(ScheduleKind kind, std::int32_t p, std::int32_t v, std::in
   return low;
 }
 
-/// "F0 send0→1 …": kinds, with the relative indices of the waits in brackets.
+/// Returns "F0 send0→1 …": kinds, with the relative indices of the waits in brackets.
 std::string text(const Program& program, std::int32_t rank) {
   const RankClass& r = program.ranks[static_cast<std::size_t>(rank)];
   std::string result;
@@ -39,8 +39,8 @@ std::string text(const Program& program, std::int32_t rank) {
   return result;
 }
 
-// Two stages, one micro-batch: the activation goes down, the gradient comes back. Numbers in brackets: indices waited
-// for.
+// With two stages and one micro-batch, the activation goes down and the gradient comes back. Numbers in brackets are
+// the indices of the waits.
 TEST(Lower, TwoStagesOneMicrobatch) {
   const Program program = lower(make(ScheduleKind::one_f_one_b, 2, 1, 1));
   EXPECT_EQ(text(program, 0), "forward0 send0[0] recv_grad0 backward0[2] optimizer");
@@ -60,7 +60,7 @@ TEST(Lower, BlockingSendsHoldTheNextComputation) {
             "forward0 send0[0] forward1[,1] send1[2] recv_grad0 backward0[4,3] recv_grad1 backward1[6] optimizer");
 }
 
-// The last backward is cut in two; each half is reduced as soon as it is there. The tied embedding follows.
+// The last backward is cut in two; each half is reduced as soon as it exists. The tied embedding follows.
 TEST(Lower, OverlappedReductionFollowsThePieces) {
   ProgramStructure low = make(ScheduleKind::one_f_one_b, 2, 1, 2, 2);
   low.reduce_gradients = low.overlap_reduce = true;
@@ -71,7 +71,7 @@ TEST(Lower, OverlappedReductionFollowsThePieces) {
       "send_grad1[8] tied_reduce[8] optimizer[11]");
 }
 
-// Zero-bubble: gradients are complete after the last weight gradient, which is what is cut.
+// In zero-bubble schedules gradients are complete after the last weight gradient, so this is cut.
 TEST(Lower, ZeroBubbleReducesAfterTheWeightGradient) {
   ProgramStructure low = make(ScheduleKind::zb_h1, 1, 1, 1, 2);
   low.reduce_gradients = low.overlap_reduce = true;
@@ -86,8 +86,8 @@ TEST(Lower, WithoutOverlapCollectivesStandAtTheEnd) {
             "forward0 backward0 grad_reduce.0[1] grad_reduce.1[1] optimizer[3] param_gather.0[4] param_gather.1[4]");
 }
 
-// Gathers first; the first forward is cut, its buckets wait for them; on later stages the receive waits for the first
-// gather.
+// Gathers come first. The first forward is cut, and its buckets wait for them. On later stages the receive waits for
+// the first gather.
 TEST(Lower, OverlappedGatherFeedsTheFirstForward) {
   ProgramStructure low = make(ScheduleKind::one_f_one_b, 2, 1, 1, 2);
   low.gather_parameters = low.overlap_gather = true;
@@ -97,7 +97,7 @@ TEST(Lower, OverlappedGatherFeedsTheFirstForward) {
             "param_gather.0 param_gather.1 recv0[0] forward0.0[2] forward0.1[1] backward0 send_grad0[5] optimizer[1]");
 }
 
-// p = 2: stage 1 runs chunks 1 and 2, neighbours; stage 0 runs chunks 0 and 3.
+// With p = 2, stage 1 runs the neighbouring chunks 1 and 2, and stage 0 runs chunks 0 and 3.
 TEST(Lower, TheTurnOfTheVNeedsNoTransfer) {
   const ProgramStructure low = make(ScheduleKind::zb_v, 2, 2, 1);
   const Program program = lower(low);
@@ -157,10 +157,10 @@ TEST(Validate, RejectsAForeignChunk) {
   ASSERT_TRUE(validate(program));
 }
 
-// Both stages of a pipe want the other's message first.
+// Both stages of a pipeline need the other's message first.
 TEST(Validate, FindsADeadlock) {
   Program program = lower(make(ScheduleKind::one_f_one_b, 2, 1, 1));
-  // rank 0: forward send recv_grad backward: let the forward wait for the gradient that comes back.
+  // Rank 0 runs forward send recv_grad backward; the forward is made to wait for the gradient that comes back.
   std::swap(program.instructions[0], program.instructions[2]);  // recv_grad send forward backward optimizer
   program.instructions[0].match = 8;
   program.instructions[8].match = 0;

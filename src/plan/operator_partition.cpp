@@ -54,7 +54,7 @@ Result<std::vector<OperatorPartition>> parse_operator_partition(std::string_view
 
 namespace {
 
-/// The sequence of the last operator without R at the end; "" where nothing is left.
+/// Returns the sequence of the last operator without trailing R; "" if nothing remains.
 std::string boundary_of(std::string_view text) {
   const std::size_t space = text.rfind(' ');
   if (space == std::string_view::npos) return "";

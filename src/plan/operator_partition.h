@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The partition of a block's operators as text, and read: what a BlockPartition (Strategy::partition) holds.
+// Writes and reads the partition of a block's operators, the content of a BlockPartition
+// (Strategy::partition), as text.
 //
-//     "attn.norm R,R; attn.qkv K,K; attn.core H,H; …"      operators in the order of the block, each with its partition
-//                                                          sequence
-//                                                         (partition/sequence.h) over the devices of the tensor group
-// In plan.json an object, {"attn.norm": "R,R", "attn.qkv": "K,K", …}. R: a bit that cuts nothing (work done twice).
+//     "attn.norm R,R; attn.qkv K,K; attn.core H,H; …"      operators in the order of the block, each with
+//                                                          its partition sequence (partition/sequence.h)
+//                                                          over the devices of the tensor group.
+//
+// In plan.json it is an object, {"attn.norm": "R,R", "attn.qkv": "K,K", …}. R is a bit that cuts nothing
+// (work done twice).
 #pragma once
 
 #include <string>
@@ -23,13 +26,13 @@ struct OperatorPartition {
   bool operator==(const OperatorPartition&) const = default;
 };
 
-/// Canonical text; empty for none.
+/// Returns the canonical text; empty for none.
 std::string to_string(const std::vector<OperatorPartition>& partition);
-/// Reads what to_string writes (spaces and the order of operators as written). Names are distinct.
+/// Reads the format of to_string (spaces and the order of operators as written). Names are distinct.
 Result<std::vector<OperatorPartition>> parse_operator_partition(std::string_view text);
 
-/// What is wrong with the partition of a strategy by itself, in one sentence; empty if nothing: text, bits, other
-/// degrees.
+/// Returns what is wrong with the partition of a strategy by itself, in one sentence: text, bits or other degrees.
+/// Empty if nothing is.
 std::string partition_fault(const Strategy& s);
 
 }  // namespace espalier

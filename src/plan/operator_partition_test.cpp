@@ -35,11 +35,11 @@ TEST(OperatorPartition, TheStreamBetweenBlocksIsCutAsTheLastOperatorLeavesIt) {
   EXPECT_EQ(s.partition.boundary(), "");
   s.partition = BlockPartition("a K,K; b M,R");
   EXPECT_EQ(s.partition.boundary(), "M");
-  s.partition = BlockPartition("a K,K; b R,M");  // which bit cuts matters
+  s.partition = BlockPartition("a K,K; b R,M");  // it matters which bit cuts
   EXPECT_EQ(s.partition.boundary(), "R,M");
 }
 
-// A value: parsed where it is made, shared by copies, equal and ordered as its text.
+// A partition is a value: it is parsed once, shared by copies, and equal and ordered as its text.
 TEST(BlockPartition, IsParsedOnceAndSharedByCopies) {
   const BlockPartition one("a K,K; b M,R");
   const BlockPartition copy = one, again("a K,K; b M,R"), other("a K,K; b N,R");

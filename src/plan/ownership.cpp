@@ -27,7 +27,7 @@ void append(Intervals& set, Interval more) {
   set.push_back(more);
 }
 
-/// Part `index` of `parts` equal parts of [first, first + n), the last ones short or empty.
+/// Appends part `index` of `parts` equal parts of [first, first + n), the last ones short or empty.
 void append_part(Intervals& set, std::int64_t first, std::int64_t n, std::int64_t index, std::int64_t parts) {
   const std::int64_t size = ceil_div(n, parts);
   append(set, {first + std::min(n, index * size), first + std::min(n, (index + 1) * size)});
@@ -35,13 +35,13 @@ void append_part(Intervals& set, std::int64_t first, std::int64_t n, std::int64_
 
 bool is_table(const Operator& op) { return op.kind == OperatorKind::embedding && op.split == TpSplit::vocab; }
 
-/// Where a rank stands in its groups.
+/// Holds the place of a rank in its groups.
 struct GroupPlace {
   std::int64_t tp = 1, t = 0;             // tensor group of the weights
   std::int64_t ep = 1, e = 0;             // expert group
   std::int64_t etp = 1, x = 0;            // expert tensor group
   std::int64_t shard = 1, i = 0;          // shard group of dense states
-  std::int64_t expert_shard = 1, xi = 0;  // of experts
+  std::int64_t expert_shard = 1, xi = 0;  // shard group of expert states
 };
 
 GroupPlace place_of(const Strategy& s, std::int64_t devices, std::int64_t position) {
@@ -64,7 +64,7 @@ GroupPlace place_of(const Strategy& s, std::int64_t devices, std::int64_t positi
   return p;
 }
 
-/// The vocabulary in whole rows; returns elements that pad the rank's part.
+/// Appends whole rows of the vocabulary; returns the number of elements that pad the rank's part.
 std::int64_t append_rows(Intervals& set, std::int64_t first, const Operator& op, std::int64_t rows, const EngineModel& engine,
                          const GroupPlace& p) {
   const std::int64_t multiple = std::int64_t{std::max(1, engine.memory.vocabulary_multiple)} * p.tp;
@@ -74,7 +74,7 @@ std::int64_t append_rows(Intervals& set, std::int64_t first, const Operator& op,
   return (own - (to - from)) * width;
 }
 
-/// Queries, then keys and values: of these whole heads where there are fewer heads than ranks.
+/// Appends queries, then keys and values; with fewer key/value heads than ranks these are whole heads.
 void append_projection(Intervals& set, std::int64_t first, const Operator& op, const ReplicatedKeys& keys, const GroupPlace& p) {
   const std::int64_t unit = op.parameters / op.out, query = (op.out - keys.outputs) * unit, pairs = keys.outputs * unit;
   append_part(set, first, query, p.t, p.tp);
@@ -108,7 +108,7 @@ void append_experts(Intervals& set, std::int64_t first, const Operator& op, cons
     append_part(set, first + k * each, each, p.x, p.etp);
 }
 
-/// Elements from … to − 1 of the list, counted along it.
+/// Returns the elements from … to − 1 of the list, counted along it.
 Intervals part_of(const Intervals& list, std::int64_t from, std::int64_t to) {
   Intervals out;
   std::int64_t at = 0;
@@ -120,7 +120,7 @@ Intervals part_of(const Intervals& list, std::int64_t from, std::int64_t to) {
   return out;
 }
 
-/// The i-th of `shards` parts, equal or by weights.
+/// Returns the i-th of `shards` parts, equal or by weights.
 Intervals shard_of(const Intervals& list, std::int64_t i, std::int64_t shards, const std::vector<std::int64_t>& weights) {
   if (shards == 1) return list;
   const std::int64_t n = elements_of(list);
@@ -150,7 +150,7 @@ std::int64_t table_elements_of(const LayerKind& kind) {
   return 0;
 }
 
-/// Layers of every pipeline chunk, as table_chunks takes them.
+/// Returns the number of layers of every pipeline chunk, in the form of table_chunks.
 std::vector<std::int32_t> layers_by_chunk(const Pipeline& pipeline) {
   std::vector<std::int32_t> layers(static_cast<std::size_t>(pipeline.schedule.chunks()));
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
@@ -162,7 +162,7 @@ std::vector<std::int32_t> layers_by_chunk(const Pipeline& pipeline) {
   return layers;
 }
 
-/// Copies of the token table beside the embedding's own.
+/// Adds the copies of the token table other than the embedding's own.
 void add_copies(const Pipeline& pipeline, const Model& model, Holding holding, std::vector<Holding>& out) {
   std::vector<ChunkId> copies;
   table_chunks(model, pipeline.schedule, layers_by_chunk(pipeline), copies);
@@ -181,7 +181,7 @@ void add_copies(const Pipeline& pipeline, const Model& model, Holding holding, s
   }
 }
 
-/// A block of a strategy whose partition is that of the model. Which weights a rank holds depends on no number of
+/// Returns the block of a strategy whose partition fits the model. The weights that a rank holds do not depend on
 /// samples or tokens.
 SpreadBlock block_of(const LayerKind& kind, const Strategy& s, const EngineModel& engine) {
   Sequence any;
@@ -191,7 +191,7 @@ SpreadBlock block_of(const LayerKind& kind, const Strategy& s, const EngineModel
   return std::move(*block);
 }
 
-/// Why the blocks of a range cannot be partitioned as its strategy says, if so.
+/// Returns why the blocks of a range cannot be partitioned as its strategy requires, if so.
 Status partition_fault(const LayerRange& range, const Plan& plan, const Model& model) {
   const EngineModel* engine = find_engine(plan.engine);
   if (range.strategy.partition.empty() || engine == nullptr) return {};

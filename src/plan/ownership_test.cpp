@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds what, by hand on small layers; then that nothing is lost or held twice under many strategies
-// (test_problem.h).
+// Tests the distribution of weights by hand on small layers; then that nothing is lost or duplicated under many
+// strategies (test_problem.h).
 #include "plan/ownership.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 const EngineModel& generic() { return *find_engine("generic"); }
 
-/// All ranks of one stage of the whole toy model.
+/// Returns all ranks of one stage of the whole toy model.
 Holding stage_of(const Strategy& s, const Model& model) {
   Holding h;
   h.last_layer = static_cast<std::int32_t>(model.layers.size()) - 1;
@@ -40,20 +40,20 @@ TEST(Intervals, SetsOfElements) {
   EXPECT_EQ(difference({}, a), Intervals{});
 }
 
-// heads 2, 1 key/value head of 4 features, ffn 16: h = 8, qkv 8 × (8 + 8) = 128 (queries 64, keys and values 64), out
-// 64, up 128, down 128.
+// The block has 2 heads, 1 key/value head of 4 features and ffn 16: h = 8, qkv 8 × (8 + 8) = 128 (queries 64, keys
+// and values 64), out 64, up 128, down 128.
 TEST(Ownership, TensorParallelByHand) {
   const Model model = decoder({1, 2, 1, 4, 16, 10, 0, 0});
   const LayerKind& block = model.kinds[1];
   EXPECT_EQ(numbered_elements(block), 128 + 64 + 128 + 128);
   const Holding two = stage_of(strategy(2, 1), model);
-  // Rank 1 of 2: queries 32 … 64 and all of the one key/value head 64 … 128; the second halves of out (128 + 32 … 192),
-  // up and down.
+  // Rank 1 of 2 has queries 32 … 64, all of the one key/value head 64 … 128, and the second halves of out (128 + 32 …
+  // 192), up and down.
   EXPECT_EQ(share_of(two, model, block, generic(), 1).held, (Intervals{{32, 128}, {160, 192}, {256, 320}, {384, 448}}));
   EXPECT_EQ(share_of(two, model, block, generic(), 0).held, (Intervals{{0, 32}, {64, 160}, {192, 256}, {320, 384}}));
 }
 
-// ZeRO over 2 ranks of 448 elements: 224 each, in the order of the layer.
+// ZeRO over 2 ranks divides 448 elements into 224 each, in the order of the layer.
 TEST(Ownership, ZeroByHand) {
   const Model model = decoder({1, 2, 1, 4, 16, 10, 0, 0});
   const Holding h = stage_of(strategy(1, 2, ZeroStage::optimizer, 2), model);
@@ -66,7 +66,7 @@ TEST(Ownership, ZeroByHand) {
   EXPECT_EQ(held_of(first, StateKind::optimizer, ZeroStage::optimizer), first.shard);
 }
 
-// Shares 3 : 1 of 448 elements: 336 and 112.
+// Shares of 3 : 1 divide 448 elements into 336 and 112.
 TEST(Ownership, UnequalStateShares) {
   const Model model = decoder({1, 2, 1, 4, 16, 10, 0, 0});
   Holding h = stage_of(strategy(1, 2, ZeroStage::optimizer, 2), model);
@@ -75,7 +75,7 @@ TEST(Ownership, UnequalStateShares) {
   EXPECT_EQ(share_of(h, model, model.kinds[1], generic(), 1).shard, (Intervals{{336, 448}}));
 }
 
-// 4 experts of up 8 × 4 and down 4 × 8 over ep 2: rank 1 has experts 2 and 3 of each.
+// With 4 experts of up 8 × 4 and down 4 × 8 over ep 2, rank 1 has experts 2 and 3 of each.
 TEST(Ownership, Experts) {
   const Model model = decoder({1, 2, 2, 4, 16, 10, 4, 4});
   Strategy s = strategy(1, 2);
@@ -86,7 +86,8 @@ TEST(Ownership, Experts) {
   EXPECT_EQ(share.held, (Intervals{{0, dense}, {dense + 64, dense + 128}, {dense + 192, dense + 256}}));
 }
 
-// 10 rows over tp 4, engine generic pads to a multiple of tp: 12 rows, 3 a rank; the last has one and two that pad.
+// Engine generic pads 10 rows over tp 4 to a multiple of tp: 12 rows, 3 per rank. The last rank has one row, and
+// two that pad.
 TEST(Ownership, PaddedVocabulary) {
   const Model model = decoder({1, 4, 4, 2, 16, 10, 0, 0});
   const Holding h = stage_of(strategy(4, 1), model);
@@ -96,8 +97,8 @@ TEST(Ownership, PaddedVocabulary) {
   EXPECT_EQ(last.padding, 16);
 }
 
-/// How often each element of the layer is held: the same number for all where no key/value head is held by several
-/// ranks of a tensor group.
+/// Counts how often each element of the layer is held. It is the same number for all elements if no key/value head is
+/// held by several ranks of a tensor group.
 std::vector<int> counts(const Holding& h, const Model& model, const LayerKind& kind, StateKind state) {
   std::vector<int> out(static_cast<std::size_t>(numbered_elements(kind)));
   for (std::size_t r = 0; r < h.devices.size(); ++r) {
@@ -130,7 +131,7 @@ TEST(Ownership, EveryByteHasAnOwnerAndShardsDoNotOverlap) {
                   const std::vector<int> held = counts(h, model, kind, state);
                   for (const int times : held) ASSERT_GE(times, 1);
                 }
-              // Nothing of a split linear is held more often than there are shard groups that hold it.
+              // No element of a split linear is held more often than there are shard groups that hold it.
               const std::vector<int> states = counts(h, model, model.kinds[1], StateKind::optimizer);
               const int copies = s.zero == ZeroStage::none ? dp * cp : 1;
               for (std::size_t x = 0; x < 8 * 4 * 64; ++x) ASSERT_EQ(states[x], copies) << x;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Documents of version 2: several pipelines, unequal shares and the fields that have no price yet; and version 1 as one
-// pipeline.
+// Tests documents of version 2: several pipelines, unequal shares and the fields that have no price yet. A document
+// of version 1 is read as one pipeline.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -14,7 +14,7 @@ namespace {
 using plan_test::error_of;
 using plan_test::replaced;
 
-/// Eight layers on two stages: TP 2 · DP 2, ZeRO 1 over the two replicas, 4 micro-batches of 1 · 2 samples.
+/// Returns eight layers on two stages: TP 2 · DP 2, ZeRO 1 over the two replicas, 4 micro-batches of 1 · 2 samples.
 Plan small() {
   Strategy s;
   s.tp = 2;
@@ -32,7 +32,7 @@ Plan small() {
   return plan;
 }
 
-/// The same beside a pipeline of one stage on eight further devices, which takes 4 of 12 samples.
+/// Returns that plan with a second pipeline of one stage on eight further devices, which takes 4 of 12 samples.
 Plan two_pipelines() {
   Plan plan = small();
   plan.training.global_batch = 12;
@@ -65,7 +65,7 @@ const std::vector<Beyond>& beyond() {
       {"$.pipelines",
        [](Plan& p) {
          p = two_pipelines();
-         p.engine = "megatron-core";  // whose stages are alike
+         p.engine = "megatron-core";  // its stages must be alike
        }},
       {"$.pipelines[0].stages[1].samples_per_replica",
        [](Plan& p) {
@@ -134,7 +134,7 @@ TEST(Pipelines, VersionOneSaysOnePipelineAndNothingBeyondIt) {
   }
 }
 
-// Modules have a price; version 1 has no place for them.
+// Modules have a price, but version 1 cannot express them.
 TEST(Pipelines, ModulesAreNamedAndHaveAPrice) {
   Plan plan = small();
   first_strategy(plan).recompute = {RecomputeKind::selective, 0, {RecomputeModule::moe_act, RecomputeModule::layernorm}};
@@ -152,7 +152,7 @@ TEST(Pipelines, ModulesAreNamedAndHaveAPrice) {
   EXPECT_NE(validate(plan)->found.find("modules layernorm,moe_act with recompute none"), std::string::npos);
 }
 
-// A pipeline's name moves no figure, but version 1 has no place for it.
+// The id of a pipeline changes no figure, but version 1 cannot express it.
 TEST(Pipelines, AnotherIdHasAPriceAndNoPlaceInVersionOne) {
   Plan plan = small();
   plan.only_pipeline().id = 5;
@@ -174,7 +174,7 @@ TEST(Pipelines, PlacesAreThoseOfTheDocument) {
   EXPECT_EQ(error_of(replaced(two, "\"samples\": 8", "\"samples\": 6")).where, "plan.json: $.pipelines[0].schedule");
 }
 
-// Equal shares and the engine's own types are what a plan says without them.
+// Equal shares and the engine's own types are the defaults of a plan that omits them.
 TEST(Pipelines, WhatIsEqualIsReadAsNone) {
   const std::string text = to_json(small());
   for (const char* list : {"\"samples_per_replica\": [1, 1], ", "\"state_shares\": [5, 5], "}) {
@@ -206,8 +206,8 @@ TEST(Pipelines, AllPipelinesTogetherAreOneStep) {
   EXPECT_THROW((void)two_pipelines().only_pipeline(), std::exception);
 }
 
-// Stage 0 on devices 4 to 7 and stage 1 on 0 to 3; then the tensor groups {0, 4}, {1, 5}, {2, 6} and {3, 7}, the last
-// one written as two single devices too: a label shows four ranges. The order that ranks have anyway is no news.
+// Stage 0 runs on devices 4 to 7 and stage 1 on 0 to 3. Then the tensor groups are {0, 4}, {1, 5}, {2, 6} and {3, 7},
+// the last one also written as two single devices: a label shows four ranges. The usual rank order is not shown.
 TEST(Pipelines, ALabelShowsDevicesInAnOrderOfTheirOwn) {
   Plan plan = small();
   const std::string label = plan.label();
@@ -222,7 +222,7 @@ TEST(Pipelines, ALabelShowsDevicesInAnOrderOfTheirOwn) {
   EXPECT_EQ(plan.label(), label + " on devices 0-4:4, 1-5:4, 2-6:4, 3, …");
 }
 
-/// A generated plan, with some of what version 2 says beyond one pipeline.
+/// Returns a generated plan with some of the features that version 2 adds to one pipeline.
 Plan any_plan() {
   Plan plan = plan_test::any_layered_plan();
   for (Stage& stage : plan.only_pipeline().stages) {
@@ -246,7 +246,7 @@ Plan any_plan() {
   if (*rc::gen::arbitrary<bool>())
     plan.precision = StatePrecision{Precision::fp8, Precision::bf16, Precision::fp8, Precision::fp8};
   if (*rc::gen::arbitrary<bool>()) return plan;
-  Pipeline second = plan.only_pipeline();  // the same on other devices
+  Pipeline second = plan.only_pipeline();  // an equal pipeline on other devices
   second.id = 3;
   for (Stage& stage : second.stages)
     for (DeviceRange& range : stage.devices) range.first += 1 << 10;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The canonical one-line text of a plan, its human label, and what it counts of its layers.
+// Writes the canonical one-line text of a plan and its human label, and counts its layers.
 #include "espalier/plan.h"
 
 #include <algorithm>
@@ -80,7 +80,7 @@ std::string zero_label(const Strategy& s) {
 std::string sequence_label(SequenceParallel sp) {
   switch (sp) {
     case SequenceParallel::none: return "";
-    case SequenceParallel::ulysses: return "";  // in place of TP
+    case SequenceParallel::ulysses: return "";  // shown in place of TP
     case SequenceParallel::megatron: return "·SP";
   }
   return "";
@@ -109,13 +109,14 @@ std::int32_t last_layer_of(const Plan& plan) {
   return last;
 }
 
-/// What the recomputation of a range means to one of its layers, with `before` blocks of the range before it.
+/// Returns the recomputation of one layer of a range, with `before` blocks of the range before it.
 Recompute recompute_of_layer(const Recompute& range, bool block, std::int32_t before) {
   if (!block || (range.kind == RecomputeKind::full && before >= range.layers)) return {};
   return {range.kind, range.kind == RecomputeKind::full ? 1 : 0, range.modules};
 }
 
-/// Overlap is one choice for all layers, but flags are off where a layer has nothing to hide.
+/// Merges the overlap flags of all layers: overlap is one choice for all, but flags are off if a layer has
+/// nothing to hide.
 Overlap any_overlap(const Pipeline& pipeline) {
   Overlap any;
   for (const Stage& stage : pipeline.stages) {
@@ -157,7 +158,7 @@ std::string layerwise_label(const Pipeline& pipeline, std::int32_t last_layer) {
   out += cat(" ", schedule.microbatches, "×", pipeline.samples_per_microbatch(), " samples", overlap_label(any_overlap(pipeline)),
              ":");
   const std::vector<StrategyCount> counts = counted(pipeline, last_layer);
-  // A rest of one is named: the line would not be shorter without its name.
+  // If only one strategy remains, it is named: the line would not be shorter without its name.
   const std::size_t named = counts.size() <= kShown + 1 ? counts.size() : kShown;
   std::int32_t others = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -172,7 +173,7 @@ std::string layerwise_label(const Pipeline& pipeline, std::int32_t last_layer) {
 
 bool is_empty(const Pipeline& pipeline) { return pipeline.stages.empty() || pipeline.stages.front().chunks.empty(); }
 
-/// Whether every chunk is one range of the first layer's strategy.
+/// Returns whether every chunk is one range of the first layer's strategy.
 bool is_uniform(const Pipeline& pipeline) {
   for (const Stage& stage : pipeline.stages) {
     for (const Chunk& chunk : stage.chunks) {
@@ -185,7 +186,7 @@ bool is_uniform(const Pipeline& pipeline) {
 std::string uniform_label(const Pipeline& pipeline) {
   const Strategy& s = pipeline.strategy();
   const Schedule& schedule = pipeline.schedule;
-  // Weights are whole under Ulysses: its degree is no tensor parallelism.
+  // Under Ulysses weights are whole, so its degree is no tensor parallelism.
   std::string out =
       s.sp == SequenceParallel::ulysses ? cat("Ulysses", s.tp) : cat("TP", s.tp, operators_label(s), sequence_label(s.sp));
   out += cat(" CP", s.cp, s.cp_kind == ContextParallelKind::all_to_all ? "·a2a" : "");
@@ -202,7 +203,7 @@ std::string label_of(const Pipeline& pipeline, std::int32_t last_layer) {
   return is_uniform(pipeline) ? uniform_label(pipeline) : layerwise_label(pipeline, last_layer);
 }
 
-/// The beginning of a list of devices in an order of its own, stage after stage: " on devices 4-7, 0-3".
+/// Returns the beginning of a list of devices in an order of its own, stage after stage: " on devices 4-7, 0-3".
 std::string devices_label(const Pipeline& pipeline) {
   constexpr std::size_t kShown = 4;
   std::size_t ranges = 0;
@@ -215,7 +216,7 @@ std::string devices_label(const Pipeline& pipeline) {
   return ranges > kShown ? out + ", …" : out;
 }
 
-/// A strategy with what its dimensions do not say.
+/// Returns a strategy with the options that are not dimensions.
 std::string text_of(const Strategy& strategy, const Schedule& schedule) {
   std::string out = canonical_text(strategy, schedule);
   if (strategy.recompute.modules.any()) out += cat(" modules ", to_string(strategy.recompute.modules));
@@ -233,7 +234,7 @@ std::string text_of(const Pipeline& pipeline, bool devices) {
   if (is_empty(pipeline)) return "empty";
   std::string out = text_of(pipeline.strategy(), pipeline.schedule);
   const bool uniform = is_uniform(pipeline);
-  // Not uniform: every range in the order of the document.
+  // If the plan is not uniform, every range follows in the order of the document.
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
     const Stage& stage = pipeline.stages[i];
     for (const Chunk& chunk : stage.chunks) {

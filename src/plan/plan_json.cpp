@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan.json, schema espalier.plan/2, written with stable key order; version 1 where it can say the plan.
+// Writes plan.json, schema espalier.plan/2, with stable key order. It writes version 1 if that version can
+// express the plan.
 //
-//   devices   "0-7" first-last, "0-56:8" first-last:stride, "5" one device
-//   layers    the ranges of a stage, one line each, chunk after chunk; `chunk` says which of several virtual stages a
-//             range belongs to,
-//             where a chunk has more than one range
-//   source    model and cluster inputs embedded as JSON values; null when the plan holds none
-//   precision the types of states as they are kept, whether the plan names them or its engine does
-// `schedule.stages` is not written: it is the length of `stages`. (A result's alternatives, which have no stages, write
-// it.) Version 1 has `schedule` and `stages` of its one pipeline at the top, and a `share` of 1.0 in each stage.
+//   devices     "0-7" first-last, "0-56:8" first-last:stride, "5" one device
+//   layers      the ranges of a stage, one line each, chunk after chunk. If a chunk has several ranges,
+//               `chunk` gives the virtual stage to which a range belongs.
+//   source      model and cluster inputs embedded as JSON values; null if the plan holds none.
+//   precision   the types in which states are kept, whether the plan or its engine sets them.
+//
+// `schedule.stages` is not written: it is the length of `stages`. (A result's alternatives, which have no stages,
+// write it.) Version 1 has `schedule` and `stages` of its one pipeline at the top, and a `share` of 1.0 in each stage.
 #include <algorithm>
 
 #include "base/document.h"
@@ -52,7 +53,8 @@ void write_training(JsonWriter& w, const Training& t) {
   w.end_object();
 }
 
-/// Operators in the order of the block; what cannot be read stays a text, so that nothing is lost.
+/// Writes the operators in the order of the block. A partition that cannot be read stays a text, so that
+/// nothing is lost.
 void write_partition(JsonWriter& w, const BlockPartition& partition) {
   const auto& parsed = partition.operators();
   if (!parsed) {

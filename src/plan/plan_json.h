@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A strategy and a schedule as plan.json writes them, for other documents that name configurations (result.json).
+// Reads and writes strategies and schedules as in plan.json, for other documents that name
+// configurations (result.json).
 #pragma once
 
 #include "base/document.h"
@@ -11,15 +12,15 @@ constexpr std::string_view schema_name(PlanSchema schema) {
   return schema == PlanSchema::one ? "espalier.plan/1" : "espalier.plan/2";
 }
 
-/// One object, in the form of that version of plan.json.
+/// Writes one object, in the form of that version of plan.json.
 void write_strategy(base::JsonWriter& w, const Strategy& s, PlanSchema schema);
 void write_schedule(base::JsonWriter& w, const Schedule& s);
-/// The members `strategy` and `schedule` of `r`.
+/// Reads the members `strategy` and `schedule` of `r`.
 Strategy read_strategy(base::Reader& r, PlanSchema schema);
-/// A plan's schedule has no `stages`: they are counted.
+/// Reads a schedule. In a plan it has no `stages`: they are counted.
 Schedule read_schedule(base::Reader& r, bool with_stages);
 
-/// A member of `stages`, whose schedule has so many virtual stages.
+/// Reads a member of `stages`, whose schedule has this many virtual stages.
 Stage read_stage(base::Reader& r, std::int32_t virtual_stages, PlanSchema schema);
 
 }  // namespace espalier

@@ -57,14 +57,14 @@ TEST(PlanJson, RoundTripOfManyPlans) {
     Plan plan = make_uniform_plan(model, cluster, training, "generic", s, c, SplitPolicy::balanced);
     plan.training = t;
     plan.model_name = *rc::gen::string<std::string>();
-    for (char& ch : plan.model_name) ch = static_cast<char>(ch & 0x7f);  // any ASCII, control characters too
+    for (char& ch : plan.model_name) ch = static_cast<char>(ch & 0x7f);  // any ASCII, including control characters
     const Result<Plan> back = plan_from_json(to_json(plan), "plan.json");
     if (!back.ok()) RC_FAIL(back.error().message());
     RC_ASSERT(*back == plan);
   }));
 }
 
-/// Stage 0 holds chunks 0 and 2, of which the first has two ranges.
+/// Returns a plan whose stage 0 holds chunks 0 and 2, the first with two ranges.
 Plan several_ranges() {
   Strategy s;
   s.dp = 2;
@@ -85,7 +85,7 @@ TEST(PlanJson, RangesNameTheirChunkWhereOneHasSeveral) {
   const std::string text = to_json(plan);
   EXPECT_NE(text.find("{\"chunk\": 0, \"first\": 0, \"last\": 0"), std::string::npos) << text;
   EXPECT_NE(text.find("{\"chunk\": 1, "), std::string::npos) << text;
-  // Stage 1 has one range a chunk and needs no number.
+  // Stage 1 has one range per chunk and needs no number.
   EXPECT_EQ(text.find("\"chunk\"", text.find("\"2-3\"")), std::string::npos) << text;
   const Result<Plan> back = plan_from_json(text, "plan.json");
   ASSERT_TRUE(back.ok()) << back.error().message();
@@ -95,11 +95,11 @@ TEST(PlanJson, RangesNameTheirChunkWhereOneHasSeveral) {
 TEST(PlanJson, RefusesChunksOutOfOrder) {
   const std::string text = to_json(several_ranges());
   EXPECT_NE(error_of(replaced(text, "\"chunk\": 1", "\"chunk\": 2")).where.find("chunk"), std::string::npos);
-  // two chunks, but layers of one
+  // There are two chunks, but layers of only one.
   EXPECT_FALSE(error_of(replaced(text, "\"chunk\": 1", "\"chunk\": 0")).where.empty());
   EXPECT_FALSE(error_of(replaced(text, "\"chunk\": 0", "\"chunk\": -1")).where.empty());
   EXPECT_FALSE(
-      // none before it
+      // There is no chunk before it.
       error_of(replaced(text, "\"chunk\": 0, \"first\": 0", "\"chunk\": 1, \"first\": 0")).where.empty());
 }
 
@@ -119,7 +119,7 @@ TEST(PlanJson, RoundTripOfLayerwisePlans) {
     for (const Stage& stage : plan.only_pipeline().stages) {
       for (const Chunk& chunk : stage.chunks) last = std::max(last, chunk.last());
     }
-    RC_ASSERT(layers == last + 1);  // no layer is lost in the runs
+    RC_ASSERT(layers == last + 1);  // the runs lose no layer
   }));
 }
 
@@ -147,7 +147,7 @@ TEST(PlanJson, RefusesBrokenDeviceRanges) {
   EXPECT_NE(error_of(replaced(text, "\"0-1\"", "\"2-3\"")).message().find("device 2 twice"), std::string::npos);
 }
 
-// Whatever a file holds, reading it ends in a plan or an error with a place.
+// Whatever a file holds, reading it returns a plan or an error with a place.
 TEST(PlanJson, DamagedTextNeverCrashes) {
   const std::string text = to_json(small());
   EXPECT_TRUE(rc::check("a few bytes changed, cut or doubled", [&text] {

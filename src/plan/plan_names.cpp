@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of the enums of a plan, as documents write them.
+// Defines the names of a plan's enums in documents.
 #include "espalier/plan.h"
 
 namespace espalier {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan.json, read strictly: every key is known, every value has its type and range. Versions 1 and 2 (plan_json.cpp
-// writes them).
+// Reads plan.json strictly: every key must be known, and every value has its type and range. Versions 1 and 2 are
+// supported (plan_json.cpp writes them).
 //
-// Version 1 is read as one pipeline that takes the whole global batch. Shares that are equal are read as none, and
-// types that are those of the engine as none, so that a plan has one form in memory however its document says it.
+// Version 1 is read as one pipeline that takes the whole global batch. Equal shares are read as none, and so are
+// types that are those of the engine. So a plan has one form in memory, however its document writes it.
 #include <utility>
 
 #include "base/document.h"
@@ -85,7 +85,7 @@ Training read_training(Reader& r) {
   return training;
 }
 
-/// `schedule` and `stages`, of a pipeline or of a document of version 1.
+/// Reads `schedule` and `stages` of a pipeline or of a document of version 1.
 void read_stages(Reader& r, Pipeline& pipeline, PlanSchema schema) {
   pipeline.schedule = read_schedule(r, false);
   r.each("stages", true,
@@ -156,7 +156,7 @@ Plan read_plan(Reader& root, PlanSchema& schema) {
   return plan;
 }
 
-/// validate() names places of version 2; those of a document of version 1 have no pipeline in them.
+/// Adapts a place to the version: validate() names places of version 2, while places of version 1 have no pipeline.
 std::string place_in(std::string where, PlanSchema schema) {
   const std::string pipeline = "$.pipelines[0]";
   if (schema == PlanSchema::one && where.starts_with(pipeline)) where.replace(0, pipeline.size(), "$");

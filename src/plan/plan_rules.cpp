@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of whole pipelines, which every pipeline of a plan keeps.
+// Defines the rules that every pipeline of a plan must satisfy.
 #include <algorithm>
 #include <array>
 

@@ -35,7 +35,7 @@ TEST(PlanText, LabelNamesWhatIsUnusual) {
   Plan plan = example();
   std::int64_t first = 0;
   for (Stage& stage : plan.only_pipeline().stages) {
-    stage.devices = {{first, 16, 1}};  // tp 2 · cp 4 · dp 2, in rank order: what is not unusual
+    stage.devices = {{first, 16, 1}};  // tp 2 · cp 4 · dp 2, in the usual rank order
     first += 16;
     for (Chunk& chunk : stage.chunks) {
       Strategy& s = chunk.ranges.front().strategy;
@@ -77,7 +77,8 @@ TEST(StrategyLabel, NamesWhatIsUnusual) {
   EXPECT_EQ(label(s), "Ulysses4·CP2·a2a·EP8 tp-dp-cp-pp");
 }
 
-/// Embedding, 6 blocks and head on two stages of four devices: TP2 (ZeRO-1 on the first three layers), then TP4.
+/// Returns embedding, 6 blocks and head on two stages of four devices: TP2 (ZeRO-1 on the first three
+/// layers), then TP4.
 Plan layerwise() {
   Plan plan;
   plan.only_pipeline().schedule = {ScheduleKind::one_f_one_b, 2, 1, 8, 2};
@@ -97,7 +98,7 @@ Plan layerwise() {
 
 TEST(LayerRuns, SayWhatEachLayerDoes) {
   const Plan plan = layerwise();
-  // The first range: the embedding recomputes nothing, of its two blocks the first alone.
+  // In the first range, the embedding recomputes nothing, and only the first of its two blocks recomputes.
   const auto runs = layer_runs(plan.only_pipeline().stages[0].chunks[0], 7);
   ASSERT_EQ(runs.size(), 4U);
   EXPECT_EQ(label(runs[0].strategy), "TP2·DP2 ZeRO-1");
@@ -127,8 +128,8 @@ TEST(StrategyCounts, MostLayersFirst) {
   EXPECT_EQ(label(counts[1].strategy), "TP2·DP2 ZeRO-1");
   EXPECT_EQ(counts[1].layers, 2);
   EXPECT_EQ(counts[2].layers, 1);
-  const auto uniform =
-      strategy_counts(example());  // 10 layers in 4 chunks; two blocks of each recompute, the second chunk has no third
+  // There are 10 layers in 4 chunks. Two blocks of each recompute; the second chunk has no third.
+  const auto uniform = strategy_counts(example());
   std::int32_t layers = 0;
   for (const StrategyCount& c : uniform) layers += c.layers;
   EXPECT_EQ(layers, 10);
@@ -139,7 +140,7 @@ TEST(PlanText, LayerwisePlansAreSpelledOut) {
   EXPECT_FALSE(plan.uniform());
   EXPECT_EQ(plan.label(), "layer-wise PP2 1f1b 8×4 samples overlap:p2p: TP4 ×5, TP2·DP2 ZeRO-1 ×2, TP2·DP2 ZeRO-1 +recompute ×1");
   EXPECT_NE(plan.canonical_text().find(" | "), std::string::npos);
-  // Seven strategies: four are named.
+  // The label names four of seven strategies.
   Strategy s = plan.only_pipeline().stages[1].chunks[0].ranges[0].strategy;
   plan.only_pipeline().stages[1].chunks[0].ranges.clear();
   for (std::int32_t i = 0; i < 4; ++i) {

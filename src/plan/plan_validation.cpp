@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structure of a plan by itself, without model or cluster: bounds that keep hostile files cheap, then consistency.
+// Validates the structure of a plan by itself, without model or cluster: bounds that keep hostile files
+// cheap, then consistency.
 //   schedule   kind and virtual stages agree; m · micro_batch · dp = samples of the pipeline; at most 2^21 chunk passes
 //   samples    those of all pipelines are the global batch; shares name every replica and every rank of a shard group
 //   strategy   degrees positive; ZeRO stage 0 … 3; shard 1 exactly without ZeRO and a divisor of the data ranks
-//   devices    tp · cp · dp of them a stage, each device in one place of one pipeline, in any order
+//   devices    tp · cp · dp of them per stage, each device in one place of one pipeline, in any order
 //   layers     chunks in pipeline order cover 0 … L−1 without gap or overlap, the same L in every pipeline
 #include <algorithm>
 #include <set>
@@ -37,7 +38,7 @@ Status check_schedule(const Schedule& s, const std::string& where) {
     return fault(where, cat(s.stages, " stages · ", s.virtual_stages, " virtual stages · ", s.microbatches, " micro-batches"),
                  cat("at most ", kMaxChunkPasses, " chunk passes"));
   }
-  // The rules of the space that speak of the schedule alone.
+  // These are the rules of the space that read only the schedule.
   Strategy any;
   for (const std::string_view name : {"schedule-pipeline", "virtual-stages"}) {
     const Rule* rule = find_rule(name);
@@ -116,7 +117,7 @@ Status check_devices(const Plan& plan) {
   return {};
 }
 
-/// Where a range stands in the `layers` of its stage.
+/// Returns the position of a range in the `layers` of its stage.
 std::size_t position_of(const Stage& stage, const LayerRange& wanted) {
   std::size_t position = 0;
   for (const Chunk& chunk : stage.chunks) {
@@ -150,7 +151,7 @@ Status check_layers(const Pipeline& pipeline, const std::string& where, std::int
   return {};
 }
 
-/// Layers of another dp take another micro-batch; all take the same samples.
+/// Checks the samples of a layer: with another dp it takes another micro-batch, but all layers take the same samples.
 Status check_samples(const Pipeline& pipeline, const Strategy& s, const std::string& where) {
   const std::int64_t samples = pipeline.samples_per_microbatch();
   if (samples % s.dp == 0) return {};
@@ -158,7 +159,8 @@ Status check_samples(const Pipeline& pipeline, const Strategy& s, const std::str
                cat("a divisor of the ", samples, " samples of a micro-batch (micro_batch · dp of the first layers)"));
 }
 
-/// One share for each that takes one, together all; 0 is none. `all` < 0: only their proportion counts.
+/// Checks that there is one share for each member and that they sum to `all`; a share of 0 means none. With `all` < 0
+/// only their proportion counts.
 Status check_shares(const std::vector<std::int64_t>& shares, std::int64_t count, std::int64_t all, const std::string& where,
                     const std::string& of) {
   if (shares.empty()) return {};
@@ -173,7 +175,7 @@ Status check_shares(const std::vector<std::int64_t>& shares, std::int64_t count,
   return {};
 }
 
-/// Replicas and shard groups are those of the stage's layers: all of them have the same.
+/// Checks replicas and shard groups of a stage, which must be the same for all its layers.
 Status check_shares(const Pipeline& pipeline, const Stage& stage, const std::string& where) {
   for (const Chunk& chunk : stage.chunks) {
     for (const LayerRange& range : chunk.ranges) {

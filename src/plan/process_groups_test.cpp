@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups by hand, and against coordinates of ranks written out one by one.
+// Checks groups by hand, and against coordinates of ranks written out one by one.
 #include "plan/process_groups.h"
 
 #include <gtest/gtest.h>
@@ -30,9 +30,9 @@ std::vector<std::int64_t> numbered(std::int64_t count, std::int64_t first = 0) {
   return devices;
 }
 
-// 8 devices from 8 on: tp 2, dp 4. Pairs of neighbours split a layer; even devices hold one half of it, odd ones the
-// other. In ZeRO groups of two, 8 and 10 share the states of one copy, 12 and 14 those of the other, and 8 meets 12 to
-// add them up.
+// There are 8 devices from 8 on, with tp 2 and dp 4. Pairs of neighbours split a layer; even devices hold one half of
+// it, odd ones the other. In ZeRO groups of two, 8 and 10 share the states of one copy, 12 and 14 those of the other.
+// 8 and 12 sum their gradients.
 TEST(ProcessGroups, OfEightDevices) {
   Strategy s = strategy(2, 1, 4, RankOrder::tp_cp_dp_pp);
   const std::vector<std::int64_t> devices = numbered(8, 8);
@@ -47,9 +47,9 @@ TEST(ProcessGroups, OfEightDevices) {
   EXPECT_EQ(process_groups(GroupKind::expert, s, devices), (Groups{{8, 9, 10, 11}, {12, 13, 14, 15}}));
 }
 
-// Experts of ep 2, etp 2 on tp 2, dp 4: two ranks hold each. One shard group of all four data ranks divides over both,
-// two of two ranks keep the states on either (Megatron-LM's optimizer instances). Without expert parallelism the tensor
-// ranks are replicas too: 8, of which shard groups of 2 have 4.
+// Experts of ep 2, etp 2 on tp 2, dp 4 are held by two ranks each. One shard group of all four data ranks divides the
+// states over both. With shard groups of two, each of the two ranks keeps all states (Megatron-LM's optimizer
+// instances). Without expert parallelism the tensor ranks are also replicas: 8, of which shard groups of 2 have 4.
 TEST(ProcessGroups, ExpertsAreShardedInsideTheShardGroupsOfDenseWeights) {
   Strategy s = strategy(2, 1, 4, RankOrder::tp_cp_dp_pp);
   s.ep = s.etp = 2;
@@ -64,11 +64,11 @@ TEST(ProcessGroups, ExpertsAreShardedInsideTheShardGroupsOfDenseWeights) {
   s.ep = s.etp = 1;
   EXPECT_EQ(expert_shard_of(s), 4);
   EXPECT_EQ(process_groups(GroupKind::expert_shard, s, numbered(8)), (Groups{{0, 1, 2, 3}, {4, 5, 6, 7}}));
-  s.ep = 8;  // the one rank that holds an expert lies in both shard groups' place
+  s.ep = 8;  // the one rank that holds an expert counts for both shard groups
   EXPECT_EQ(expert_shard_of(s), 1);
 }
 
-/// Devices with all coordinates equal but those of the group.
+/// Returns sets of devices whose coordinates are equal except those of the group.
 std::set<std::set<std::int64_t>> by_coordinates(const Strategy& s, bool context) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::set<std::int64_t>> groups;
   for (std::int64_t t = 0; t < s.tp; ++t)

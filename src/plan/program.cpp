@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of instructions and streams, and the structural proof of a program: fields, matching, and an order in which
-// everything ends.
+// Names instructions and streams, and proves the structure of a program: fields, matching, and an order in
+// which everything ends.
 #include "plan/program.h"
 
 #include <algorithm>
@@ -91,7 +91,7 @@ Stream stream_of(Kind kind) {
 
 bool is_transfer(Kind kind) { return kind == Kind::send || kind == Kind::recv; }
 
-/// Entries of the table into which instructions of a stream point.
+/// Returns the size of the table to which instructions of a stream refer.
 std::int32_t table_size(const Program& program, Stream stream) {
   const std::size_t size = stream == Stream::compute ? program.works.size()
                            : stream == Stream::data  ? program.collectives.size()
@@ -115,7 +115,7 @@ Error broken(const Program& program, std::int32_t rank, std::int32_t index, std:
       std::move(found), std::move(expected), ""};
 }
 
-/// The rank lists tile the instruction array; groups are those of the program.
+/// Checks that the rank lists tile the instruction array, and that groups are those of the program.
 Status check_layout(const Program& program) {
   const auto pipelines = static_cast<std::int32_t>(program.pipelines.size());
   std::int32_t next = 0;
@@ -160,8 +160,8 @@ Status check_match(const Program& program, std::int32_t r, std::int32_t i) {
   return std::nullopt;
 }
 
-/// Whether an instruction of `stage` may name what it names: works and collectives of its own chunks, and the exchange
-/// of the table.
+/// Returns whether an instruction of `stage` may refer to its operation: works and collectives of its own chunks, and
+/// the exchange of the table.
 bool belongs(const Program& program, const Instruction& i, const RankClass& rank) {
   const StageId stage = rank.stage;
   if (i.stream == Stream::compute) return program.works[i.work()].stage == stage;
@@ -207,7 +207,7 @@ Status check_instruction(const Program& program, std::int32_t r, std::int32_t i)
   return is_transfer(here.kind) ? check_match(program, r, i) : std::nullopt;
 }
 
-/// Collectives by group, in the order of a rank's calls.
+/// Maps groups to collectives, in the order of a rank's calls.
 using Calls = std::map<ProcessGroupId, std::vector<std::int32_t>>;
 
 Calls calls_of(const Program& program, const RankClass& rank) {
@@ -223,7 +223,7 @@ bool same_collective(const Instruction& a, const Instruction& b) {
   return a.kind == b.kind && a.id == b.id && a.bucket == b.bucket && a.buckets == b.buckets;
 }
 
-/// The ranks of a group call the same collectives in the same order.
+/// Checks that the ranks of a group call the same collectives in the same order.
 Status check_groups(const Program& program) {
   std::map<ProcessGroupId, std::vector<std::int32_t>> called;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
@@ -244,7 +244,7 @@ Status check_groups(const Program& program) {
   return std::nullopt;
 }
 
-/// Runs the program without times: every stream moves on as soon as it may. Whatever remains cannot ever run.
+/// Runs the program without times: every stream advances as soon as it may. Instructions that remain can never run.
 class UntimedRun {
  public:
   explicit UntimedRun(const Program& program) : program_(program), ranks_(program.ranks.size()) {
@@ -270,7 +270,7 @@ class UntimedRun {
  private:
   struct Rank {
     std::array<std::int32_t, kStreams> head{};  // next instruction of each stream
-    bool arrived = false;                       // at the meeting of its next collective
+    bool arrived = false;                       // at its next collective
   };
 
   [[nodiscard]] const Instruction& at(std::int32_t i) const { return program_.instructions[static_cast<std::size_t>(i)]; }
@@ -316,7 +316,7 @@ class UntimedRun {
 
   const Program& program_;
   std::vector<Rank> ranks_;
-  std::map<std::tuple<ProcessGroupId, std::int32_t, int>, std::int64_t> arrivals_;  // ranks at a meeting
+  std::map<std::tuple<ProcessGroupId, std::int32_t, int>, std::int64_t> arrivals_;  // ranks that reached a collective
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of plan.json as its readers take them, with the bounds that keep hostile files cheap.
+// Reads values of plan.json, with the bounds that keep hostile files cheap.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ inline std::int32_t read_int32(base::Reader& r, std::string_view key, std::int64
   return static_cast<std::int32_t>(r.required_int(key, low, high));
 }
 
-/// A key that must be there; its value one of `values` by to_string.
+/// Reads a required key, whose value must be one of `values` by to_string.
 template <class Enum, std::size_t N>
 Enum read_enum(base::Reader& r, std::string_view key, const std::array<Enum, N>& values) {
   std::vector<std::string_view> names;

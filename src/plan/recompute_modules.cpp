@@ -80,10 +80,10 @@ void BlockWalk::enter(std::size_t i) {
     routes_ |= op.kind == OperatorKind::router;
     multiplies_ |= op.kind == OperatorKind::linear;
     mixes |= mixes_tokens(op.kind);
-    if (mixes_tokens(op.kind)) mixed_ = ops.size();  // until something is multiplied behind it
+    if (mixes_tokens(op.kind)) mixed_ = ops.size();  // until a linear follows
     if (op.kind == OperatorKind::linear && mixes && mixed_ == ops.size()) mixed_ = end_ + 1;
   }
-  if (end_ < ops.size()) ++end_;  // the addition itself
+  if (end_ < ops.size()) ++end_;  // includes the addition itself
 }
 
 BlockPart BlockWalk::part_of(std::size_t i) const {
@@ -185,7 +185,7 @@ OperatorAgain BlockWalk::next(std::size_t i) {
 
 namespace {
 
-/// Whether anything of the blocks runs again, or is dropped, under the one module.
+/// Returns whether any part of the blocks runs again, or is dropped, under the one module.
 bool has_module(const Model& model, RecomputeModule module, bool fuses_norms) {
   for (const LayerKind& kind : model.kinds) {
     if (kind.role != LayerRole::block) continue;

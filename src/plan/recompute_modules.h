@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operators of a block run again under a set of modules, and which of the tensors that they read are made again
-// thereby.
+// Determines which operators of a block run again under a set of modules, and which of their input tensors
+// are thereby recomputed.
 //
-// A block is cut at its residual additions. The operators before the product that follows attention (or a scan) are
-// attention; of the rest, or of a piece without attention, router, exchanges and experts are the experts, dense
-// products and activations next to a router the shared experts, and those without one the MLP. An engine may run a norm
-// inside the product behind it (Transformer Engine's LayerNormLinear): such a norm is no module of its own and runs
-// again with its MLP alone. It does so before products that are split by columns, but not before those that make
-// latents.
+// A block is cut at its residual additions. The operators before the product that follows attention (or a scan) belong
+// to attention. In the rest, or in a piece without attention, router, exchanges and experts form the experts. Dense
+// products and activations next to a router form the shared experts, and those without one the MLP. An engine may run
+// a norm inside the product behind it (Transformer Engine's LayerNormLinear). Such a norm is no separate module and
+// reruns only with its MLP. This applies to products that are split by columns, but not to those that make latents.
 #pragma once
 
 #include <cstddef>
@@ -23,24 +22,24 @@ enum class BlockPart : std::uint8_t { other, attention, mlp, experts, shared_exp
 
 struct OperatorAgain {
   BlockPart part = BlockPart::other;
-  double share = 0;          ///< of its compute that runs again
-  bool traffic = false;      ///< its collectives of the forward pass, too
-  bool inside = false;       ///< what it keeps is dropped
-  bool input_again = false;  ///< dense products and routers: what they read is made again
+  double share = 0;          ///< share of its compute that runs again
+  bool traffic = false;      ///< includes its collectives of the forward pass
+  bool inside = false;       ///< its saved tensors are dropped
+  bool input_again = false;  ///< dense products and routers: their input is recomputed
 };
 
-/// Share of a block's matrix products that torchtitan's per-operator policy runs again: of wq, wk, wv, wo, w1, w3, w2
-/// the second, fourth and sixth (torchtitan/distributed/activation_checkpoint.py counts products and keeps every other
-/// one): h² + h² + h·ffn of 4h² + 3h·ffn with ffn = 8/3 h.
+/// The share of a block's matrix products that torchtitan's per-operator policy runs again. It reruns the second,
+/// fourth and sixth of wq, wk, wv, wo, w1, w3, w2 (torchtitan/distributed/activation_checkpoint.py counts products
+/// and keeps every other one). That is h² + h² + h·ffn of 4h² + 3h·ffn with ffn = 8/3 h.
 inline constexpr double kEverySecond = 0.39;
 
-/// Goes through the operators of a block in their order. Allocation-free.
+/// Walks through the operators of a block in their order. It does not allocate.
 class BlockWalk {
  public:
-  /// `exchanges`: routed tokens are exchanged between ranks.
+  /// Starts a walk. `exchanges`: routed tokens are exchanged between ranks.
   BlockWalk(const LayerKind& kind, RecomputeModules modules, bool fuses_norms, bool exchanges)
       : kind_(kind), modules_(modules), fuses_norms_(fuses_norms), exchanges_(exchanges) {}
-  /// The share of operator `i`; called for 0, 1, 2, …
+  /// Returns the share of operator `i`; must be called for 0, 1, 2, …
   OperatorAgain next(std::size_t i);
 
  private:
@@ -57,20 +56,20 @@ class BlockWalk {
   bool fuses_norms_, exchanges_;
   std::size_t begin_ = 0, end_ = 0, mixed_ = 0;  ///< the piece of the block, and the end of its attention
   bool routes_ = false, multiplies_ = false;
-  bool entered_ = false;         ///< a product of a module that runs again as a whole was met in the piece
-  std::int64_t norm_width_ = 0;  ///< of the last norm of the piece
+  bool entered_ = false;         ///< the piece has a product of a module that reruns as a whole
+  std::int64_t norm_width_ = 0;  ///< width of the last norm of the piece
   bool norm_again_ = false, activation_again_ = false;
 };
 
-/// The modules that blocks of the model have, where the engine runs norms inside products (EngineMemory::fuses_norms)
-/// or does not.
+/// Returns the modules that blocks of the model have; `fuses_norms` states whether the engine runs norms inside
+/// products (EngineMemory::fuses_norms).
 RecomputeModules modules_of(const Model& model, bool fuses_norms);
-/// The meaning of `recompute: selective` under an engine: its modules, of those that the model has; the whole set where
-/// it is the one that the engine has.
+/// Returns the meaning of `recompute: selective` under an engine: those of its modules that the model has. If the
+/// engine supports only this set, it returns the whole set.
 RecomputeModules selective_modules(const EngineModel& engine, const Model& model);
 
 struct Plan;
-/// Writes into strategies that say no more than "selective" which modules that means.
+/// Writes the modules that it means into strategies that state only "selective".
 void name_modules(const EngineModel& engine, const Model& model, Plan& plan);
 
 }  // namespace espalier

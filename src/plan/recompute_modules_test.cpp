@@ -20,7 +20,7 @@ Operator op(OperatorKind kind, const char* name, std::int64_t in, std::int64_t o
   return o;
 }
 
-/// Attention of 64 features and an MLP of 256.
+/// Returns attention of 64 features and an MLP of 256.
 LayerKind dense() {
   LayerKind kind;
   kind.hidden = 64;
@@ -37,7 +37,7 @@ LayerKind dense() {
   return kind;
 }
 
-/// The same attention, four experts and a shared one.
+/// Returns the same attention with four experts and a shared one.
 LayerKind mixture() {
   LayerKind kind = dense();
   kind.operators.resize(6);
@@ -54,7 +54,7 @@ LayerKind mixture() {
   return kind;
 }
 
-/// Names of the operators that run again; those whose input is made again have a "<" in front.
+/// Returns the names of the operators that run again, with a "<" in front if their input is recomputed.
 std::vector<std::string> again(const LayerKind& kind, RecomputeModules modules, bool fuses_norms = false, bool exchanges = true) {
   std::vector<std::string> out;
   BlockWalk walk(kind, modules, fuses_norms, exchanges);
@@ -77,11 +77,11 @@ TEST(RecomputeModules, OfADenseBlock) {
   EXPECT_THAT(again(dense(), {every_second_mm}), ElementsAre("attn.qkv", "attn.out", "mlp.up", "mlp.down"));
 }
 
-// Where norms run inside the products behind them they are no module: with the MLP alone they run again.
+// If norms run inside the products behind them, they are no module: they run again only with the MLP.
 TEST(RecomputeModules, FusedNorms) {
   EXPECT_THAT(again(dense(), {layernorm}, true), ElementsAre());
   EXPECT_THAT(again(dense(), {mlp}, true), ElementsAre("mlp.norm", "<mlp.up", "mlp.activation", "<mlp.down"));
-  EXPECT_THAT(again(mixture(), {layernorm}, true), ElementsAre("mlp.norm"));  // before a router nothing is fused
+  EXPECT_THAT(again(mixture(), {layernorm}, true), ElementsAre("mlp.norm"));  // before a router no norm is fused
 }
 
 TEST(RecomputeModules, OfAMixture) {
@@ -95,7 +95,7 @@ TEST(RecomputeModules, OfAMixture) {
               ElementsAre("mlp.dispatch", "mlp.expert_up", "mlp.expert_activation", "<mlp.expert_down"));
 }
 
-// Exchanges run again with the whole mixture alone; copies of tokens that were not exchanged are dropped with the
+// Exchanges run again only with the whole mixture. Token copies that were not exchanged are dropped with the
 // products of experts.
 TEST(RecomputeModules, Exchanges) {
   const auto dispatch = [](RecomputeModules modules, bool exchanges) {
@@ -111,7 +111,7 @@ TEST(RecomputeModules, Exchanges) {
   EXPECT_TRUE(dispatch({grouped_mm}, false).inside);
 }
 
-// MLP parallel to attention, behind one norm: it begins after the projection of attention.
+// An MLP parallel to attention, behind the same norm, begins after the projection of attention.
 TEST(RecomputeModules, ParallelBlocks) {
   LayerKind kind = dense();
   kind.operators.erase(kind.operators.begin() + 4, kind.operators.begin() + 6);
@@ -119,7 +119,7 @@ TEST(RecomputeModules, ParallelBlocks) {
   EXPECT_THAT(again(kind, {mlp}), ElementsAre("mlp.up", "mlp.activation", "<mlp.down"));
 }
 
-// Latents of 16 features: queries of the layer, keys and values of the latent, which is normed.
+// Latents have 16 features. Queries come from the layer, keys and values from the latent, which is normalised.
 TEST(RecomputeModules, LatentAttention) {
   LayerKind kind;
   kind.hidden = 64;
@@ -132,7 +132,7 @@ TEST(RecomputeModules, LatentAttention) {
                     op(OperatorKind::linear, "attn.out", 64, 64, TpSplit::row),
                     op(OperatorKind::residual, "attn.residual", 64, 64)};
   EXPECT_THAT(again(kind, {mla_up_proj}), ElementsAre("attn.kv_norm", "<attn.kv_b"));
-  // the norm of the latent is part of its product
+  // The norm of the latent is part of its product.
   EXPECT_THAT(again(kind, {layernorm}, true), ElementsAre("attn.norm"));
   EXPECT_THAT(again(kind, {layernorm}, false), ElementsAre("attn.norm", "attn.kv_norm"));
 }
@@ -152,7 +152,7 @@ TEST(RecomputeModules, Names) {
   }
 }
 
-// Megatron's own words for what it runs again; torchtitan has one policy.
+// Megatron has names for the modules that it reruns; torchtitan has one policy.
 TEST(RecomputeModules, WhatSelectiveMeans) {
   Model model;
   model.kinds = {dense()};

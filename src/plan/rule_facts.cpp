@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rules need to know of a model, a cluster and a training job.
+// Collects the facts of a model, a cluster and a training job that the rules need.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -20,8 +20,8 @@ void sort_unique(std::vector<T>& values) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
-/// Output widths of the projections that attention heads govern: where key/value heads are fewer than tp they are
-/// replicated, so that the plain width need not divide.
+/// Returns the output widths of the projections that attention heads govern. If there are fewer key/value heads than
+/// tp, they are replicated, so the plain width need not divide.
 std::vector<std::int64_t> key_value_widths(const LayerKind& kind) {
   std::vector<std::int64_t> widths;
   for (const Operator& op : kind.operators) {
@@ -79,7 +79,7 @@ void add_kind(RuleFacts& facts, const LayerKind& kind, const Sequence& sequence)
   facts.again = facts.again || uses_again(kind);
 }
 
-/// Blocks before the first of the main sequence.
+/// Counts the blocks before the first of the main sequence.
 std::int32_t tower_blocks(const Model& model) {
   std::int32_t count = 0;
   for (const std::int32_t k : model.layers) {
@@ -90,7 +90,7 @@ std::int32_t tower_blocks(const Model& model) {
   return 0;
 }
 
-/// Facts that rules of engines read.
+/// Adds the facts that rules of engines read.
 void add_engine_facts(RuleFacts& facts, const Model& model, const Cluster& cluster, const Training& training) {
   facts.adam = training.optimizer == Optimizer::adam;
   facts.precision = training.precision;
@@ -101,7 +101,7 @@ void add_engine_facts(RuleFacts& facts, const Model& model, const Cluster& clust
   facts.node_sizes.assign(sizes.begin(), sizes.end());
   facts.first_blocks = model.tower ? tower_blocks(model) : 0;
   static const std::vector<std::string> known = known_model_families();
-  const bool own = model.family == "blocks";  // layers that a user states, for which an engine has code of the user's
+  const bool own = model.family == "blocks";  // layers defined by a user, for which an engine needs the user's code
   if (!own && std::binary_search(known.begin(), known.end(), model.family)) facts.family = model.family;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule table of the uniform space. Predicates first (integers only), then the sentences they are explained with.
+// Defines the rule table of the uniform space: predicates first (integers only), then the sentences that explain them.
 #include "plan/rules.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using F = const RuleFacts&;
 using S = const Strategy&;
 using C = const Schedule&;
 
-/// Product of positive numbers, stopping at the largest int64.
+/// Returns the product of positive numbers, saturated at the largest int64.
 std::int64_t product(std::initializer_list<std::int64_t> factors) {
   std::int64_t result = 1;
   for (const std::int64_t f : factors) {
@@ -32,15 +32,14 @@ template <class Values, class Predicate>
 bool all(const Values& values, Predicate predicate) {
   return std::all_of(values.begin(), values.end(), predicate);
 }
-/// The first value that fails `predicate`, or the first of all (only called when one fails).
+/// Returns the first value that fails `predicate`, or the first of all (only called if one fails).
 template <class Values, class Predicate>
 const auto& offender(const Values& values, Predicate predicate) {
   const auto it = std::find_if_not(values.begin(), values.end(), predicate);
   return it == values.end() ? values.front() : *it;
 }
 
-// ---- sizes
-// -------------------------------------------------------------------------------------------------------------------
+// ---- sizes --------------------------------------------------------------------------------------------------------
 
 constexpr std::array kCounts = {D::pp, D::vpp, D::tp, D::cp, D::ep, D::etp, D::dp, D::shard};
 
@@ -75,10 +74,9 @@ std::string divide_batch_text(F f, S s, C c) {
   return cat("micro_batch ", c.micro_batch, " · dp ", s.dp, " = ", step, " does not divide the global batch ", f.global_batch);
 }
 
-// ---- what a model lets itself be divided by
-// ----------------------------------------------------------------------------------
+// ---- divisibility of a model --------------------------------------------------------------------------------------
 
-/// Ranks that share the heads inside attention.
+/// Counts the ranks that share the heads inside attention.
 std::int64_t head_ways(S s) { return std::int64_t{s.tp} * (s.cp_kind == ContextParallelKind::all_to_all ? s.cp : 1); }
 std::string head_ways_text(S s) {
   return s.cp_kind == ContextParallelKind::all_to_all && s.cp > 1 ? cat("tp ", s.tp, " · cp ", s.cp, " (all-to-all)")
@@ -86,7 +84,7 @@ std::string head_ways_text(S s) {
 }
 bool heads_divide(const HeadFacts& h, std::int64_t ways) { return h.heads % ways == 0; }
 bool kv_heads_divide(const HeadFacts& h, std::int64_t ways) {
-  if (h.kv_heads == h.heads) return true;  // no grouping: divide-heads speaks
+  if (h.kv_heads == h.heads) return true;  // without grouping the rule divide-heads applies
   return h.kv_heads % ways == 0 || (h.kv_heads > 0 && ways % h.kv_heads == 0);
 }
 
@@ -120,7 +118,8 @@ std::string divide_ffn_text(F f, S s, C) {
   return cat(what, offender(f.split_widths, [ways](std::int64_t w) { return w % ways == 0; }), " is not divisible by tp ", s.tp);
 }
 
-/// Ring with a causal mask gives each rank two slices, one early and one late, so that all work alike (zig-zag).
+/// Returns the parts of the sequence. Ring with a causal mask gives each rank two slices, one early and one late, so
+/// that all work alike (zig-zag).
 std::int64_t sequence_ways(const SequenceFacts& q, S s) {
   if (s.cp == 1) return 1;
   return s.cp_kind == ContextParallelKind::ring && q.causal ? 2 * std::int64_t{s.cp} : s.cp;
@@ -143,8 +142,7 @@ std::string divide_sp_sequence_text(F f, S s, C) {
              s.cp > 1 ? cat("cp ", s.cp, " · tp ", s.tp) : cat("tp ", s.tp), ", which does not divide it");
 }
 
-// ---- kinds of parallelism
-// ----------------------------------------------------------------------------------------------------
+// ---- kinds of parallelism -----------------------------------------------------------------------------------------
 
 bool sp_needs_tp(F, S s, C) { return s.sp == SequenceParallel::none || s.tp > 1; }
 std::string sp_needs_tp_text(F, S s, C) { return cat("sp ", to_string(s.sp), " works inside the tp group, and tp is 1"); }
@@ -169,8 +167,7 @@ std::string ulysses_attention_text(F f, S, C) {
   return "sp ulysses gathers whole sequences, but attention works on shifted windows";
 }
 
-// ---- experts
-// -----------------------------------------------------------------------------------------------------------------
+// ---- experts ------------------------------------------------------------------------------------------------------
 
 bool experts_needed(F f, S s, C) { return !f.experts.empty() || (s.ep == 1 && s.etp == 1); }
 std::string experts_needed_text(F, S s, C) { return cat("ep ", s.ep, " and etp ", s.etp, ", but the model has no experts"); }
@@ -200,8 +197,7 @@ std::string expert_tp_text(F f, S s, C) {
              " is not divisible by etp ", s.etp);
 }
 
-// ---- pipeline
-// ----------------------------------------------------------------------------------------------------------------
+// ---- pipeline -----------------------------------------------------------------------------------------------------
 
 bool stages_fit(F f, S, C c) { return chunks_of(c) <= f.layers; }
 std::string stages_fit_text(F f, S, C c) {
@@ -233,7 +229,7 @@ std::string interleaved_batch_text(F f, S s, C c) {
 }
 
 bool schedule_size(F f, S s, C c) {
-  // m ≤ global_batch, so that most questions end at the first line.
+  // m ≤ global_batch, so most calls end at the first line.
   if (product({chunks_of(c), f.global_batch}) <= kMaxChunkPasses) return true;
   return product({chunks_of(c), std::max<std::int64_t>(microbatches_of(f, s, c), 1)}) <= kMaxChunkPasses;
 }
@@ -242,8 +238,7 @@ std::string schedule_size_text(F f, S s, C c) {
              " chunk passes, more than ", kMaxChunkPasses);
 }
 
-// ---- ZeRO
-// --------------------------------------------------------------------------------------------------------------------
+// ---- ZeRO ---------------------------------------------------------------------------------------------------------
 
 bool zero_range(F, S s, C) { return is_stage(s.zero); }
 std::string zero_range_text(F, S s, C) { return cat("zero ", number_of(s.zero), " is not a ZeRO stage"); }
@@ -265,8 +260,7 @@ std::string zero_bubble_zero_text(F, S s, C c) {
              " would have to scatter at once");
 }
 
-// ---- one name for one thing
-// --------------------------------------------------------------------------------------------------
+// ---- one name for one thing ---------------------------------------------------------------------------------------
 
 bool order_canonical(F, S s, C c) {
   switch (s.order) {
@@ -281,7 +275,7 @@ std::string order_canonical_text(F, S s, C c) {
              c.stages);
 }
 
-/// Blocks of the fullest chunk; all blocks when the split does not exist (the rule "stages" speaks then).
+/// Counts the blocks of the fullest chunk; all blocks if the split does not exist (then the rule "stages" applies).
 std::int32_t recompute_limit(F f, C c) {
   const std::int64_t chunks = chunks_of(c);
   if (chunks > f.layers) return f.blocks;
@@ -421,8 +415,7 @@ constexpr std::array kRules = {
          overlap_tp_text},
 };
 
-// ---- hints
-// -------------------------------------------------------------------------------------------------------------------
+// ---- hints --------------------------------------------------------------------------------------------------------
 
 struct RuleCandidate {
   Strategy strategy;
@@ -449,7 +442,7 @@ std::int64_t largest_value(F f, D dimension) {
   }
 }
 
-/// "4 or 8" for counts (nearest below and above), "none or megatron" for enums.
+/// Returns "4 or 8" for counts (nearest below and above), "none or megatron" for enums.
 std::string values_that_hold(F f, const RuleCandidate& base, D dimension,
                              const std::function<bool(const Strategy&, const Schedule&)>& holds) {
   std::vector<std::int64_t> values;
@@ -458,7 +451,7 @@ std::string values_that_hold(F f, const RuleCandidate& base, D dimension,
       if (holds_with(f, base, dimension, v, holds)) values.push_back(v);
     }
   } else {
-    constexpr std::int64_t kSteps = 1 << 16;  // bounds the scan; legal values lie near in practice
+    constexpr std::int64_t kSteps = 1 << 16;  // bounds the scan; legal values are near in practice
     const std::int64_t low = dimension == D::recompute_layers || dimension == D::zero ? 0 : 1;
     const std::int64_t high = std::min<std::int64_t>(largest_value(f, dimension), std::numeric_limits<std::int32_t>::max());
     const std::int64_t now = get(dimension, base.strategy, base.schedule);

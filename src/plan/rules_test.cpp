@@ -19,7 +19,7 @@ struct Problem {
   Cluster cluster;
   Training training;
 };
-/// 8 heads of 4 key/value heads, ffn 512, 8 blocks; 8 devices, sequence 64, 16 samples.
+/// Returns a problem with 8 heads, 4 key/value heads, ffn 512, 8 blocks; 8 devices, sequence 64, 16 samples.
 Problem small() {
   return {plan_test::decoder({8, 8, 4, 16, 512, 1000, 0, 0}), plan_test::cluster(1, 8), plan_test::training(64, 16)};
 }
@@ -34,7 +34,7 @@ std::vector<std::string> names(const std::vector<RuleViolation>& all) {
 }
 using Names = std::vector<std::string>;
 
-// A scan in one group beside 16 heads: it is no linear layer that eight ranks cannot divide.
+// A scan in one group with 16 heads: the error is not about a linear layer that eight ranks cannot divide.
 TEST(Rules, ScansAreNamed) {
   const auto model = load_model(R"({"model_type": "mamba2", "vocab_size": 1000, "hidden_size": 512, "num_hidden_layers": 4,
     "num_heads": 16, "head_dim": 64, "n_groups": 1, "state_size": 128, "conv_kernel": 4, "chunk_size": 256})",
@@ -49,7 +49,7 @@ TEST(Rules, ScansAreNamed) {
   EXPECT_EQ(all[0].text, "a linear layer's width, or a scan's number of heads or groups, of 1 is not divisible by tp 8");
 }
 
-// Offload to a host that nothing is known of: the message names the key that would state it.
+// With offload to a host without a description, the message names the key that would state it.
 TEST(Rules, OffloadToUnknownHostsNamesTheRemedy) {
   Problem p = small();
   for (NodeGroup& group : p.cluster.groups) group.host = {};
@@ -61,7 +61,8 @@ TEST(Rules, OffloadToUnknownHostsNamesTheRemedy) {
   EXPECT_NE(all[0].text.find("cluster.host: {memory, memory_bandwidth, bandwidth}"), std::string::npos) << all[0].text;
 }
 
-// tp 4 · dp 2 = 8 devices, 16 samples / (1 · 2) = 8 micro-batches: legal. tp 6 divides neither 8 heads nor 8 devices.
+// With tp 4 · dp 2 = 8 devices, 16 samples / (1 · 2) = 8 micro-batches are legal. tp 6 divides neither 8 heads
+// nor 8 devices.
 TEST(Rules, SmallestExample) {
   Strategy s;
   s.tp = 4;
@@ -81,7 +82,7 @@ struct Case {
   const char* hint;
 };
 
-// From tp 2 · dp 2 · pp 2, 8 micro-batches of 1; each change breaks the named rule (others may break too).
+// Starting from tp 2 · dp 2 · pp 2 with 8 micro-batches of 1, each change breaks the named rule (and possibly others).
 TEST(Rules, EachRuleByName) {
   using K = ScheduleKind;
   const std::vector<Case> cases = {
@@ -214,7 +215,7 @@ TEST(Rules, ExpertsFoldIntoTheStage) {
   Strategy s;
   s.tp = 2;
   s.dp = 4;
-  s.ep = 4;  // 6 experts
+  s.ep = 4;  // 6 experts are not divisible
   const Schedule c{ScheduleKind::one_f_one_b, 1, 1, 4, 1};
   EXPECT_EQ(names(broken(p, s, c)), (Names{"divide-experts"}));
   EXPECT_EQ(broken(p, s, c)[0].hint, "ep 3 or 6");
@@ -228,8 +229,8 @@ TEST(Rules, ExpertsFoldIntoTheStage) {
   EXPECT_EQ(names(broken(p, s, c)), (Names{"expert-tp"}));
 }
 
-// One data rank, but each expert on four of eight ranks: their gradients are reduced, and may be beside the backward
-// pass. With experts split over all eight there is nothing to reduce.
+// There is one data rank, but each expert is on four of eight ranks. Their gradients are reduced, and this may
+// overlap with the backward pass. With experts split over all eight ranks there is nothing to reduce.
 TEST(Rules, GradientsOfExpertsMayOverlap) {
   Problem p = small();
   p.model = plan_test::decoder({8, 8, 4, 16, 512, 1000, 8, 256});
@@ -263,7 +264,7 @@ TEST(Rules, ImagesAreNotSplitAlongTheSequence) {
   EXPECT_EQ(names(broken(p, s, c)), (Names{"divide-sequence-sp", "ulysses-attention"}));  // 3136 patches over 3
 }
 
-// Layers that use the same weights: two stages would hold a copy each.
+// Several layers use the same weights, so two stages would hold a copy each.
 TEST(Rules, SharedWeightsStandOnOneStage) {
   const auto model = load_model(R"({"model_type": "albert", "hidden_size": 16, "embedding_size": 4, "num_hidden_layers": 4,
     "num_attention_heads": 2, "intermediate_size": 24, "vocab_size": 32})",
@@ -279,7 +280,7 @@ TEST(Rules, SharedWeightsStandOnOneStage) {
   const auto all = broken_by(2, 4);
   ASSERT_EQ(names(all), (Names{"weights-again"}));
   EXPECT_EQ(all[0].text, "pp 2 parts layers that use the same weights, of which each stage would hold a copy");
-  // A plan whose layers lie in two ways: ranges of tp 1 and tp 2 on one stage.
+  // The layers of this plan have two layouts: ranges of tp 1 and tp 2 on one stage.
   Plan plan;
   Strategy wide = s;
   wide.tp = 2;
@@ -289,8 +290,8 @@ TEST(Rules, SharedWeightsStandOnOneStage) {
   EXPECT_EQ(layouts[0].rule, "again-alike");
 }
 
-// Key/value heads may be replicated: 2 key/value heads on tp 4. The fused projection of (4 + 2·2)·3 = 24 … 6 heads of 5
-// features with 2 key/value heads give a width of 50, which tp 6 does not divide, and need not.
+// Key/value heads may be replicated: 2 key/value heads on tp 4. The fused projection of 6 heads of 5 features with 2
+// key/value heads has a width of 50. tp 6 does not divide it, and need not.
 TEST(Rules, KeyValueHeadsMayBeReplicated) {
   Problem p = small();
   p.model = plan_test::decoder({4, 6, 2, 5, 60, 1000, 0, 0});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that training advances by with each sample: those of the text, in which images have places of their own (their
-// patches are another sequence); of an encoder-decoder pair both sequences. 0 for image classifiers.
+// Counts the tokens by which training advances with each sample. They are those of the text, in which images have
+// places of their own (their patches are another sequence). An encoder-decoder pair counts both sequences, and an
+// image classifier 0.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all schedule families share: where a pipeline chunk lives, which family makes the order, how much is in flight.
+// Implements what all schedule families share: the place of a pipeline chunk, the family of an order, and the
+// passes in flight.
 #include "plan/schedule.h"
 
 #include <algorithm>

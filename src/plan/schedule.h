@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipeline schedules: in which order the compute steps of a stage run. No communication, no buckets, no times:
-// lower.cpp adds the first two, the simulator the last.
+// Defines pipeline schedules: the order in which the compute steps of a stage run. There is no communication, no
+// buckets and no times: lower.cpp adds the first two, the simulator the last.
 //
-// One family a file (schedule_<family>.cpp), each with its source and the idle time it reaches. Symbols: p stages, i
-// the stage (0 … p−1), m micro-batches, v chunks a stage; F, B, W the times of forward, input gradient and weight
-// gradient of a stage.
+// Each family has its own file (schedule_<family>.cpp), with its source and the idle time that it reaches. The
+// symbols are p stages, i the stage (0 … p−1), m micro-batches and v chunks per stage. F, B, W are the times of
+// forward, input gradient and weight gradient of a stage.
 //
-//   family        idle time of a stage, no communication   in flight on stage i at most
+//   family        idle time of a stage, no communication    in flight on stage i at most
 //   gpipe         (p−1)(F+B+W)                              m micro-batches
 //   1f1b          (p−1)(F+B+W)                              min(m, p−i) micro-batches
 //   interleaved   (p−1)(F+B+W)/v        (m mod p = 0)       min(m·v, p·v + p − 2i − 1) chunk passes
-//   zb-h1         (p−1)(F+B−W)          (W ≤ F, B; m ≥ p)   min(m, p) micro-batches, counted until their weight gradient
-//   zb-h2         (p−1)·max(F, F+B−2W)  (W ≤ F, B; m ≥ 2p−1) min(m, 2p−1) micro-batches, counted until their weight
-//                 gradient
-//   zb-v          0 between first and last step (F = B = W) min(2m, 2p) chunk passes, counted until their weight
-//                 gradient
+//   zb-h1         (p−1)(F+B−W)          (W ≤ F, B; m ≥ p)   min(m, p) micro-batches *
+//   zb-h2         (p−1)·max(F, F+B−2W)  (W ≤ F, B; m ≥ 2p−1)   min(m, 2p−1) micro-batches *
+//   zb-v          0 between first and last step (F = B = W)    min(2m, 2p) chunk passes *
+//                                                           * counted until their weight gradient
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,7 @@
 
 namespace espalier {
 
-/// One compute step. `kind` is forward, backward, backward_input or backward_weight.
+/// Describes one compute step. `kind` is forward, backward, backward_input or backward_weight.
 struct ChunkPass {
   InstructionKind kind = InstructionKind::forward;
   std::int16_t local_chunk = 0;
@@ -40,7 +39,7 @@ std::vector<ChunkPass> zb_h1_order(const Schedule& schedule, std::int32_t stage)
 std::vector<ChunkPass> zb_h2_order(const Schedule& schedule, std::int32_t stage);
 std::vector<ChunkPass> zb_v_order(const Schedule& schedule, std::int32_t stage);
 
-/// The order of schedule.kind.
+/// Returns the order of schedule.kind.
 std::vector<ChunkPass> compute_order(const Schedule& schedule, std::int32_t stage);
 
 }  // namespace espalier

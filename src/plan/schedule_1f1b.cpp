@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// 1F1B (PipeDream-Flush, Narayanan et al. 2021): p−i−1 warm-up forwards, then one forward and one backward in turn,
-// then the remaining backwards. Same idle time as GPipe, (p−1)(F+B+W), with at most min(m, p−i) micro-batches in
-// flight. One stage (p = 1) is plain gradient accumulation: F B F B …
+// Implements 1F1B (PipeDream-Flush, Narayanan et al. 2021): p−i−1 warm-up forwards, then one forward and one backward
+// in turn, then the remaining backwards. It has the same idle time as GPipe, (p−1)(F+B+W), with at most min(m, p−i)
+// micro-batches in flight. One stage (p = 1) is plain gradient accumulation: F B F B …
 #include <algorithm>
 
 #include "base/invariant.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPipe (Huang et al. 2019): all forwards, then all backwards, both in the order of the micro-batches.
-// Every stage waits (p−1)F for its first input and (p−1)(B+W) for the gradients to come back: idle (p−1)(F+B+W).
+// Implements GPipe (Huang et al. 2019): all forwards, then all backwards, both in the order of the micro-batches. Every
+// stage waits (p−1)F for its first input and (p−1)(B+W) for the gradients to come back, so it is idle for (p−1)(F+B+W).
 #include "plan/schedule.h"
 
 #include "base/invariant.h"

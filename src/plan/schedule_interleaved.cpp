@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interleaved 1F1B (Narayanan et al. 2021, the order of Megatron-LM): stage i holds chunks i, p+i, 2p+i, … and passes p
-// micro-batches through its first chunk, then the same p through its second, and so on; backwards from the last chunk.
-// Warm-up: 2(p−i−1) + (v−1)p chunk passes. Idle (p−1)(F+B+W)/v when m mod p = 0; F, B, W of a whole stage.
+// Implements interleaved 1F1B (Narayanan et al. 2021, the order of Megatron-LM). Stage i holds chunks i, p+i, 2p+i, …
+// It passes p micro-batches through its first chunk, then the same p through its second, and so on; backwards from
+// the last chunk. The warm-up has 2(p−i−1) + (v−1)p chunk passes. The idle time is (p−1)(F+B+W)/v if m mod p = 0,
+// with F, B, W of a whole stage.
 //
-// When p does not divide m, the remaining r = m mod p micro-batches join the last group of p (a smaller group would
-// need an input before the stage before it can have made it), and the warm-up grows by (v−1)r passes. With m < p there
-// is one group.
+// If p does not divide m, the remaining r = m mod p micro-batches join the last group of p, and the warm-up grows
+// by (v−1)r passes. A smaller group would need an input before the previous stage can have made it. With m < p
+// there is one group.
 #include <algorithm>
 
 #include "base/invariant.h"
@@ -14,7 +15,7 @@
 namespace espalier {
 namespace {
 
-/// Chunk passes in the order they run forwards; backwards the chunks run in reverse inside each group.
+/// Returns chunk passes in the order in which they run forwards; backwards the chunks run in reverse inside each group.
 std::vector<ChunkPass> passes(const Schedule& schedule, InstructionKind kind) {
   const std::int32_t p = schedule.stages, m = schedule.microbatches, v = schedule.virtual_stages;
   std::vector<ChunkPass> order;

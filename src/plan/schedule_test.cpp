@@ -13,7 +13,8 @@ namespace {
 
 Schedule make(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m) { return {kind, p, v, m, 1}; }
 
-/// "F0 F1 B0": letter, chunk's prime for each local chunk after the first, micro-batch. B = backward or input gradient.
+/// Returns "F0 F1 B0": a letter, a prime for each local chunk after the first, and the micro-batch. B is the backward
+/// or input gradient.
 std::string text(const std::vector<ChunkPass>& order) {
   std::string result;
   for (const ChunkPass& step : order) {
@@ -24,7 +25,7 @@ std::string text(const std::vector<ChunkPass>& order) {
   return result;
 }
 
-// Two stages, three micro-batches. The first stage runs one forward ahead (p − i − 1 = 1), the last none.
+// With two stages and three micro-batches, the first stage runs one forward ahead (p − i − 1 = 1), the last none.
 TEST(Schedule, OneFOneBAlternatesAfterItsWarmUp) {
   const Schedule s = make(ScheduleKind::one_f_one_b, 2, 1, 3);
   EXPECT_EQ(text(compute_order(s, 0)), "F0 F1 B0 F2 B1 B2");
@@ -39,7 +40,7 @@ TEST(Schedule, GpipeRunsAllForwardsFirst) {
   EXPECT_EQ(text(compute_order(make(ScheduleKind::gpipe, 2, 1, 3), 1)), "F0 F1 F2 B0 B1 B2");
 }
 
-// p = 2, v = 2, m = 2. Warm-up of stage 0: 2·1 + 1·2 = 4, all; of stage 1: 0 + 2.
+// With p = 2, v = 2, m = 2, the warm-up of stage 0 has all 2·1 + 1·2 = 4 passes, and that of stage 1 has 0 + 2.
 TEST(Schedule, InterleavedPassesPMicrobatchesThroughEachChunk) {
   const Schedule s = make(ScheduleKind::interleaved, 2, 2, 2);
   EXPECT_EQ(text(compute_order(s, 0)), "F0 F1 F'0 F'1 B'0 B'1 B0 B1");
@@ -53,8 +54,8 @@ TEST(Schedule, ZbH1DelaysWeightGradients) {
   EXPECT_EQ(text(compute_order(s, 1)), "F0 B0 F1 B1 W0 F2 B2 W1 W2");
 }
 
-// Stage i runs 2(p − i) − 1 forwards before its first input gradient, and weight gradients 2i micro-batches late: with
-// p = 2 three forwards and none late, then one forward and two late.
+// Stage i runs 2(p − i) − 1 forwards before its first input gradient, and weight gradients 2i micro-batches late. With
+// p = 2 the first stage runs three forwards and no late gradients, the second one forward and two late gradients.
 TEST(Schedule, ZbH2RunsTwiceAsFarAhead) {
   const Schedule two = make(ScheduleKind::zb_h2, 2, 1, 4);
   EXPECT_EQ(text(compute_order(two, 0)), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
@@ -87,7 +88,7 @@ TEST(Schedule, ChunksArePlacedInLoopsOrInAV) {
   }
 }
 
-/// All legal schedules with p in {1,2,3,4,7,8}, m ≤ 16, v ≤ 4.
+/// Returns all legal schedules with p in {1,2,3,4,7,8}, m ≤ 16, v ≤ 4.
 std::vector<Schedule> all_schedules() {
   std::vector<Schedule> all;
   for (const std::int32_t p : {1, 2, 3, 4, 7, 8}) {
@@ -120,7 +121,7 @@ TEST(Schedule, EveryStepOnceAndInOrder) {
   }
 }
 
-/// Passes that are forwarded and not yet freed (by the whole backward, or the weight gradient), at most.
+/// Returns the maximum of passes that are forwarded and not yet freed (by the whole backward, or the weight gradient).
 std::int32_t measured_in_flight(const std::vector<ChunkPass>& order) {
   std::int32_t now = 0, most = 0;
   for (const ChunkPass& step : order) {
@@ -130,7 +131,7 @@ std::int32_t measured_in_flight(const std::vector<ChunkPass>& order) {
   return most;
 }
 
-/// The limits as published; interleaved for m mod p = 0 and m < p.
+/// Returns the limits as published; interleaved for m mod p = 0 and m < p.
 std::int32_t published_in_flight(const Schedule& s, std::int32_t i) {
   const std::int32_t p = s.stages, m = s.microbatches, v = s.virtual_stages;
   switch (s.kind) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The zero-bubble schedules of one chunk a stage (Qi et al. 2023, "Zero Bubble Pipeline Parallelism"): 1F1B whose
-// backward is split, with weight gradients that run some micro-batches late. Early input gradients reach the previous
-// stage W sooner each, and late weight gradients fill the wait at the end.
+// Implements the zero-bubble schedules with one chunk per stage (Qi et al. 2023, "Zero Bubble Pipeline Parallelism").
+// They are 1F1B with a split backward, and weight gradients that run some micro-batches late. Early input gradients
+// reach each previous stage W sooner, and late weight gradients fill the wait at the end.
 //
-//   zb-h1    p − i − 1 forwards ahead of 1F1B's pairs, weight gradients i micro-batches late: p − i whole passes and i
-//            that wait, the memory of the first stage of 1F1B on every stage. Idle (p−1)(F+B−W) when W ≤ F, W ≤ B, m ≥
-//            p
-//   zb-h2    twice as many forwards ahead and twice as late: 2(p − i) − 1 forwards before the first input gradient and
-//            2i that wait, 2p − 1 micro-batches on every stage. Between its first and its last pass a stage is idle for
-//            (p−1)(F+B−2W) at most, nothing where F = B = W (W ≤ F, W ≤ B, m ≥ 2p − 1). Stage i starts iF late: a step
-//            counted by itself is idle for (p−1)·max(F, F+B−2W). Successive steps hide that start where no stage waits
-//            for the others before its update (the paper's post-validation)
+//   zb-h1    p − i − 1 forwards ahead of 1F1B's pairs, and weight gradients i micro-batches late.
+//            p − i whole passes and i that wait: every stage needs the memory of 1F1B's first stage.
+//            Idle (p−1)(F+B−W) if W ≤ F, W ≤ B, m ≥ p.
+//   zb-h2    twice as many forwards ahead and twice as late: 2(p − i) − 1 forwards before the first input gradient
+//            and 2i that wait, 2p − 1 micro-batches on every stage. Between its first and its last pass a stage
+//            is idle for at most (p−1)(F+B−2W), and never if F = B = W (W ≤ F, W ≤ B, m ≥ 2p − 1).
+//            Stage i starts iF late: a single step is idle for (p−1)·max(F, F+B−2W). Successive steps hide that
+//            start if no stage waits for the others before its update (the paper's post-validation).
 #include <algorithm>
 
 #include "base/invariant.h"
@@ -19,8 +19,8 @@
 namespace espalier {
 namespace {
 
-/// Runs `ahead` forwards, then pairs of a forward and an input gradient, each with the weight gradient of `late`
-/// micro-batches before.
+/// Runs `ahead` forwards, then pairs of a forward and an input gradient, each with the weight gradient of
+/// `late` micro-batches before.
 std::vector<ChunkPass> late_weights(const Schedule& schedule, std::int32_t ahead, std::int32_t late) {
   ESPALIER_CHECK(schedule.virtual_stages == 1);
   const std::int32_t m = schedule.microbatches, warm_up = std::min(m, ahead);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// ZB-V (Qi et al. 2024, "Pipeline Parallelism with Controllable Memory"): two chunks a stage, placed in a V (chunk 0 of
-// stage i is pipeline chunk i, chunk 1 is 2p−1−i), backward split. With F₀ B₀ W₀ the steps of chunk 0 and F₁ B₁ W₁ of
-// chunk 1, a stage runs
+// Implements ZB-V (Qi et al. 2024, "Pipeline Parallelism with Controllable Memory"): two chunks per stage, placed in
+// a V, with a split backward. Chunk 0 of stage i is pipeline chunk i, chunk 1 is 2p−1−i. With F₀ B₀ W₀ the steps of
+// chunk 0 and F₁ B₁ W₁ of chunk 1, a stage runs
 //
 //   fill     2(p−i)−1 × F₀,  then i × (F₁ F₀),  then (p−i) × (F₁ B₁ W₁)
 //   steady   F₀ B₀ W₀ F₁ B₁ W₁   until the forwards are used up
-//   drain    i × (B₀ B₁),  then (p−i) × (B₀ W₀),  then the weight gradients that are left: W₁ …, W₀ …
+//   drain    i × (B₀ B₁),  then (p−i) × (B₀ W₀),  then the remaining weight gradients: W₁ …, W₀ …
 //
-// With F = B = W a stage is never idle between its first and its last step (m ≥ 2p); 2p chunk passes are in flight at
-// most, the activation memory of 1F1B's first stage. Fewer micro-batches run the same order with the missing ones left
-// out.
+// With F = B = W a stage is never idle between its first and its last step (m ≥ 2p). At most 2p chunk passes are in
+// flight, the activation memory of 1F1B's first stage. Fewer micro-batches run the same order without the missing ones.
 #include <algorithm>
 #include <array>
 
@@ -19,7 +18,7 @@
 namespace espalier {
 namespace {
 
-/// Hands out the next micro-batch of each kind and chunk; those beyond the m real ones are counted but not emitted.
+/// Returns the next micro-batch of each kind and chunk; those beyond the m real ones are counted but not emitted.
 class Emitter {
  public:
   explicit Emitter(std::int32_t microbatches) : microbatches_(microbatches) {

@@ -9,8 +9,8 @@ namespace espalier {
 namespace {
 
 constexpr int kLeastSequences = 4096, kMostSequences = 1 << 19;
-constexpr double kSamples =
-    128;  ///< that are filled at least: the last of them, which stays part-empty, is less than a hundredth of all
+/// Samples to fill at least: the last of them, which stays part-empty, is less than a hundredth of all.
+constexpr double kSamples = 128;
 
 double total_weight(const std::vector<LengthShare>& histogram) {
   double sum = 0;
@@ -18,7 +18,7 @@ double total_weight(const std::vector<LengthShare>& histogram) {
   return sum;
 }
 
-/// E[f(l)].
+/// Returns E[f(l)].
 template <class F>
 double mean_of(const std::vector<LengthShare>& histogram, const F& f) {
   double sum = 0;
@@ -26,7 +26,7 @@ double mean_of(const std::vector<LengthShare>& histogram, const F& f) {
   return sum / total_weight(histogram);
 }
 
-/// Lengths at the middles of equal parts of the distribution, longest first.
+/// Returns lengths at the middles of equal parts of the distribution, longest first.
 std::vector<std::int64_t> quantiles(const std::vector<LengthShare>& histogram, int count) {
   std::vector<std::int64_t> out;
   const double all = total_weight(histogram);
@@ -41,9 +41,9 @@ std::vector<std::int64_t> quantiles(const std::vector<LengthShare>& histogram, i
   return out;
 }
 
-/// Real share of the tokens of samples: best-fit decreasing.
+/// Returns the real share of the tokens of samples under best-fit decreasing.
 double fill(const std::vector<LengthShare>& histogram, std::int64_t tokens) {
-  std::multiset<std::int64_t> room;  // of the samples so far
+  std::multiset<std::int64_t> room;  // room in the samples so far
   std::int64_t used = 0, samples = 0;
   const double mean = mean_of(histogram, [](double l) { return l; });
   const double wanted = std::clamp<double>(kSamples * static_cast<double>(tokens) / mean, kLeastSequences, kMostSequences);
@@ -62,7 +62,7 @@ double fill(const std::vector<LengthShare>& histogram, std::int64_t tokens) {
   return static_cast<double>(used) / (static_cast<double>(samples) * static_cast<double>(tokens));
 }
 
-/// Expected longest of n sequences: Σ l·(F(l)ⁿ − F(l−)ⁿ).
+/// Returns the expected longest of n sequences: Σ l·(F(l)ⁿ − F(l−)ⁿ).
 double expected_longest(const std::vector<LengthShare>& histogram, double n) {
   const double all = total_weight(histogram);
   double below = 0, before = 0, sum = 0;
@@ -89,7 +89,7 @@ double keys_of(double length, double window, bool causal) {
   return causal ? length / 2 : length;
 }
 
-/// Φ⁻¹ for 0.5 ≤ p < 1 (Hastings 1955, Abramowitz and Stegun 26.2.23: off by less than 4.5·10⁻⁴).
+/// Returns Φ⁻¹ for 0.5 ≤ p < 1 (Hastings 1955, Abramowitz and Stegun 26.2.23: off by less than 4.5·10⁻⁴).
 double normal_quantile(double p) {
   const double t = std::sqrt(-2.0 * std::log(1.0 - p));
   return t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two lengths, half of the sequences 100 tokens long and half 300, in samples of 400: E[l] = 200, E[l²] = 50,000;
-// best-fit decreasing puts one of each into a sample, all of it real. A token meets E[l²]/E[l] = 250 keys, 125 under a
-// causal mask.
+// Tests two lengths: half of the sequences have 100 tokens and half 300, in samples of 400, so E[l] = 200 and E[l²] =
+// 50,000. Best-fit decreasing puts one of each into a sample, all of it real. A token attends to E[l²]/E[l] = 250
+// keys, 125 under a causal mask.
 #include "plan/sequence_lengths.h"
 
 #include <gtest/gtest.h>
@@ -44,15 +44,14 @@ TEST(SequenceLengths, PackedSamplesAttendBySequence) {
   EXPECT_DOUBLE_EQ(facts.sequences, 2.0);
   EXPECT_DOUBLE_EQ(packed_keys(facts, 0, false), 250.0);
   EXPECT_DOUBLE_EQ(packed_keys(facts, 0, true), 125.0);
-  // a window of 100: the short ones 50, the long ones 100 − 100²/600
+  // Under a window of 100 the short sequences attend to 50 keys, the long ones to 100 − 100²/600.
   EXPECT_DOUBLE_EQ(packed_keys(facts, 100, true), (100 * 50 + 300 * (100 - 10000.0 / 600)) / 400);
   EXPECT_DOUBLE_EQ(facts.longest, 100 * 0.25 + 300 * 0.75);
-  // r = 250: l² − r·l is −15,000 or 15,000, over 2 sequences a sample of 50,000 each
+  // With r = 250, l² − r·l is −15,000 or 15,000, over 2 sequences per sample with 50,000 each.
   EXPECT_NEAR(facts.spread, 15000.0 / std::sqrt(2.0) / 50000, 1e-12);
 }
 
-// Samples that hold thousands of sequences are full: what the last sample of those that are packed lacks is no part of
-// all others.
+// Samples that hold thousands of sequences are full: the gap in the last packed sample does not count for all others.
 TEST(SequenceLengths, LongSamplesAreFull) {
   EXPECT_GT(length_facts(of(kTwo, Packing::packed, 1 << 20)).real_tokens, 0.99);
   EXPECT_GT(length_facts(of({{64, 1}}, Packing::packed, 1 << 20)).real_tokens, 0.99);
@@ -66,7 +65,8 @@ TEST(SequenceLengths, OneLengthThatFillsItsSampleIsNoPacking) {
   EXPECT_DOUBLE_EQ(facts.longest, 400.0);
 }
 
-// Known expectations of the largest of 2, 4, 8 and 64 normal values: 0.5642, 1.0294, 1.4236, 2.3437 (Teichroew 1956).
+// The known expectations of the largest of 2, 4, 8 and 64 normal values are 0.5642, 1.0294, 1.4236,
+// 2.3437 (Teichroew 1956).
 TEST(SequenceLengths, ExpectedLargestOfNormalValues) {
   EXPECT_EQ(expected_largest(1), 0.0);
   EXPECT_NEAR(expected_largest(2), 0.5642, 0.03);
@@ -84,7 +84,7 @@ std::vector<LengthShare> log_normal() {
   return out;
 }
 
-/// Σ l² of samples that sequences fill in the order in which they are drawn.
+/// Returns Σ l² of samples that sequences fill in the order in which they are drawn.
 std::vector<double> drawn_samples(const std::vector<LengthShare>& histogram, std::int64_t sample, std::size_t count,
                                   std::mt19937& random) {
   std::vector<double> weights, out;
@@ -118,8 +118,8 @@ TEST(SequenceLengths, SpreadIsThatOfDrawnSamples) {
   EXPECT_NEAR(length_facts(of(histogram, Packing::packed, 8192)).spread, seen, 0.25 * seen);
 }
 
-/// Time of a step in units of an equal sample's attention: the slowest of `replicas`, each a flow shop of m jobs
-/// through p machines.
+/// Returns the time of a step in units of an equal sample's attention: the slowest of `replicas`, each a flow shop of
+/// m jobs through p machines.
 double slowest(const std::vector<std::vector<double>>& jobs, std::int64_t stages) {
   double most = 0;
   for (const std::vector<double>& replica : jobs)
@@ -128,7 +128,7 @@ double slowest(const std::vector<std::vector<double>>& jobs, std::int64_t stages
   return most;
 }
 
-/// Mean over many steps of what the slowest replica takes, relative to equal samples.
+/// Returns the mean time of the slowest replica over many steps, relative to equal samples.
 double simulated_excess(std::int64_t replicas, std::int64_t m, std::int64_t stages, bool balanced) {
   std::mt19937 random(3);
   const auto histogram = log_normal();

@@ -13,7 +13,7 @@ bool looks_up_again(const LayerKind& kind) {
          });
 }
 
-/// The chunk that has a layer.
+/// Returns the chunk that has a layer.
 std::int32_t chunk_of_layer(const std::vector<std::int32_t>& layers, std::int32_t layer) {
   std::int32_t chunk = 0;
   for (std::int32_t end = 0; chunk + 1 < static_cast<std::int32_t>(layers.size()); ++chunk) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which stages hold a copy of the token table, and that embedding and head agree on its layout.
+// Tests which stages hold a copy of the token table, and that embedding and head agree on its layout.
 #include "plan/shared_table.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ Chunks copies(const Model& model, ScheduleKind kind, std::int32_t stages, std::i
   return numbers;
 }
 
-/// Embedding, encoder, encoder, decoder, decoder, head.
+/// Returns embedding, encoder, encoder, decoder, decoder, head.
 Model t5(bool tied) {
   auto model = load_model(std::string(R"({"model_type": "t5", "d_model": 32, "d_kv": 16, "num_heads": 4, "d_ff": 96, )") +
                               R"("num_layers": 2, "num_decoder_layers": 2, "vocab_size": 128, "tie_word_embeddings": )" +
@@ -50,17 +50,17 @@ TEST(SharedTable, EncoderAndDecoder) {
   EXPECT_EQ(copies(t5(true), ScheduleKind::one_f_one_b, 3, 1, {2, 2, 2}), (Chunks{0, 1, 2}));
   EXPECT_EQ(copies(t5(false), ScheduleKind::one_f_one_b, 3, 1, {2, 2, 2}), (Chunks{0, 1}));
   EXPECT_EQ(copies(t5(true), ScheduleKind::one_f_one_b, 2, 1, {3, 3}), (Chunks{0, 1}));  // with the head: one copy
-  // with the embedding; the head's own
+  // The decoder is on the stage of the embedding; the head has its own copy.
   EXPECT_EQ(copies(t5(true), ScheduleKind::one_f_one_b, 2, 1, {4, 2}), (Chunks{0, 1}));
   EXPECT_EQ(copies(t5(false), ScheduleKind::one_f_one_b, 2, 1, {4, 2}), Chunks{});  // with the embedding
-  // embedding and head on stage 0
+  // Embedding and head are on stage 0.
   EXPECT_EQ(copies(t5(true), ScheduleKind::zb_v, 2, 2, {1, 1, 2, 2}), (Chunks{0, 2}));
   EXPECT_EQ(copies(t5(true), ScheduleKind::interleaved, 2, 2, {1, 2, 1, 2}), (Chunks{0, 3}));  // decoder on stage 0
-  // decoder and head on stage 1
+  // Decoder and head are on stage 1.
   EXPECT_EQ(copies(t5(true), ScheduleKind::interleaved, 2, 2, {1, 3, 1, 1}), (Chunks{0, 1}));
 }
 
-// A frozen table has copies, which are memory, and no gradients: stages exchange nothing of it.
+// A frozen table has copies, which take memory, but no gradients: stages exchange nothing for it.
 TEST(SharedTable, FrozenCopiesExchangeNothing) {
   Model model = t5(true);
   Schedule three{ScheduleKind::one_f_one_b, 3, 1, 8, 1};
@@ -86,7 +86,7 @@ TEST(SharedTable, LayerThatUsesIt) {
   EXPECT_EQ(table_layer(t5(false), 4, 5), -1);
 }
 
-/// Ten layers on two stages of four devices, tied; the head with a strategy of its own.
+/// Returns ten layers on two stages of four devices, tied; the head has a strategy of its own.
 Plan with_head(const Strategy& head) {
   Schedule two;
   two.stages = 2;
@@ -102,7 +102,7 @@ Plan with_head(const Strategy& head) {
   return plan;
 }
 
-// tp, sp, cp, dp, zero and shard decide where the bytes of the table lie; nothing else does.
+// Only tp, sp, cp, dp, zero and shard decide the layout of the table.
 TEST(SharedTable, RuleTiedTable) {
   Model tied = decoder({});
   tied.tied_embeddings = true;
@@ -133,7 +133,7 @@ TEST(SharedTable, RuleTiedTable) {
     const auto broken = plan_violations(tied, with_head(other));
     ASSERT_EQ(broken.size(), 1U);
     EXPECT_EQ(broken[0].rule, "tied-table");
-    EXPECT_TRUE(plan_violations(decoder({}), with_head(other)).empty());  // tables of their own
+    EXPECT_TRUE(plan_violations(decoder({}), with_head(other)).empty());  // separate tables
   }
   Strategy other = with_head({}).strategy();
   other.tp = 4;

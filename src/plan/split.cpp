@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Min-max contiguous split (exact bisection, Nicol 1994 style) with quantile placement; the even split of Megatron.
+// Implements the min-max contiguous split (exact bisection, Nicol 1994 style) with quantile placement, and the even
+// split of Megatron.
 #include "plan/split.h"
 
 #include <algorithm>
@@ -25,14 +26,15 @@ Splitter::Splitter(const std::vector<double>& weights) {
   prefix_.reserve(weights.size() + 1);
   prefix_.push_back(0);
   for (const double w : weights) {
-    // All zero: count layers instead.
+    // If all weights are zero, layers are counted instead.
     const std::int64_t units = top > 0 ? std::llround(w / top * 0x1p40) : 1;
     prefix_.push_back(prefix_.back() + units);
     largest_weight_ = std::max(largest_weight_, units);
   }
 }
 
-/// Largest end > first with sum(first, end) ≤ bound. Gallops, then bisects: cheap for short chunks.
+/// Returns the largest end > first with sum(first, end) ≤ bound. It gallops, then bisects, which is cheap
+/// for short chunks.
 std::int32_t Splitter::reach(std::int32_t first, std::int64_t bound) const {
   const std::int64_t limit = prefix_[static_cast<std::size_t>(first)] + bound;
   std::int32_t step = 1;
@@ -43,7 +45,7 @@ std::int32_t Splitter::reach(std::int32_t first, std::int64_t bound) const {
   return std::max(end, first + 1);
 }
 
-/// Smallest first < end with sum(first, end) ≤ bound.
+/// Returns the smallest first < end with sum(first, end) ≤ bound.
 std::int32_t Splitter::reach_back(std::int32_t end, std::int64_t bound) const {
   const std::int64_t limit = prefix_[static_cast<std::size_t>(end)] - bound;
   const auto first = static_cast<std::int32_t>(std::lower_bound(prefix_.begin(), prefix_.begin() + end, limit) - prefix_.begin());
@@ -83,7 +85,7 @@ std::int64_t Splitter::smallest_bound(std::int32_t chunks) const {
 std::vector<std::int32_t> Splitter::split(std::int32_t chunks) const {
   ESPALIER_CHECK(chunks >= 1 && chunks <= size());
   const std::int64_t bound = smallest_bound(chunks);
-  // earliest[j]: first index at which boundary j may lie so that the chunks after it still cover the rest.
+  // earliest[j] is the first index at which boundary j may lie so that the chunks after it still cover the rest.
   std::vector<std::int32_t> earliest(static_cast<std::size_t>(chunks), 0);
   std::int32_t end = size();
   for (std::int32_t j = chunks - 1; j >= 1; --j) {
@@ -96,7 +98,7 @@ std::vector<std::int32_t> Splitter::split(std::int32_t chunks) const {
     const std::int32_t low = std::max(previous + 1, earliest[static_cast<std::size_t>(j)]);
     const std::int32_t high = std::min(reach(previous, bound), size() - (chunks - j));
     ESPALIER_CHECK(low <= high);
-    // Nearest to the quantile total·j/chunks, compared as integers.
+    // The boundary nearest to the quantile total·j/chunks is found with integers.
     const Wide target = static_cast<Wide>(prefix_.back()) * j;
     const auto distance = [&](std::int32_t i) {
       const Wide d = static_cast<Wide>(prefix_[static_cast<std::size_t>(i)]) * chunks - target;
@@ -136,7 +138,7 @@ std::vector<double> split_weights(const Model& model, const Sequence& sequence) 
 
 namespace {
 
-/// `layers` into `chunks` equal numbers, the remainder to the first chunks.
+/// Splits `layers` into `chunks` equal numbers, the remainder to the first chunks.
 std::vector<std::int32_t> even_counts(std::int32_t layers, std::int32_t chunks) {
   std::vector<std::int32_t> firsts;
   std::int32_t first = 0;
@@ -161,14 +163,14 @@ std::vector<std::int32_t> even_blocks_split(const Model& model, std::int32_t chu
   if (count < chunks || ends_count) return even_counts(layers, chunks);
   std::vector<std::int32_t> firsts = even_counts(count, chunks);
   for (std::size_t c = 1; c < firsts.size(); ++c) {
-    firsts[c] = blocks[static_cast<std::size_t>(firsts[c] - 1)] + 1;  // right after the last block of the chunk before
+    firsts[c] = blocks[static_cast<std::size_t>(firsts[c] - 1)] + 1;  // after the last block of the previous chunk
   }
   return firsts;
 }
 
 namespace {
 
-/// Matrix elements of a layer, K and V counted as wide as Q; the token table costs nothing.
+/// Counts the matrix elements of a layer, with K and V as wide as Q; the token table costs nothing.
 double matrix_elements(const LayerKind& kind) {
   double sum = 0;
   for (const Operator& op : kind.operators) {

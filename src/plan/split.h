@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contiguous splits of the layers into chunks.
+// Splits the layers into contiguous chunks.
 //
-// Splitter: min over splits of the largest chunk sum, and among those boundaries near the even quantiles.
+// Splitter minimises the largest chunk sum over all splits, and among the optimal ones picks boundaries near
+// the even quantiles.
 //   Weights are scaled to integers (largest = 2^40), so that equal layers are exactly equal and every sum is exact.
 //   1. B = the smallest bound under which a greedy fill needs at most k chunks (bisection over realised sums; exact).
-//   2. Boundary j = 1 … k−1 in turn: the index nearest to total·j/k among those that keep chunk j ≤ B and leave a
-//      suffix that
-//      k−j chunks can cover under B; ties to the lower index.
-// O(k log n) a probe.
+//   2. Boundary j = 1 … k−1 in turn: the index nearest to total·j/k among those that keep chunk j ≤ B and leave
+//      a suffix that k−j chunks can cover under B; ties go to the lower index.
+//
+// A probe takes O(k log n).
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,10 @@ namespace espalier {
 
 class Splitter {
  public:
-  /// Weights must be finite and ≥ 0.
+  /// Prepares splits by these weights, which must be finite and ≥ 0.
   explicit Splitter(const std::vector<double>& weights);
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(prefix_.size()) - 1; }
-  /// First index of each of `chunks` ranges. Requires 1 ≤ chunks ≤ size().
+  /// Returns the first index of each of `chunks` ranges. Requires 1 ≤ chunks ≤ size().
   [[nodiscard]] std::vector<std::int32_t> split(std::int32_t chunks) const;
 
  private:
@@ -43,23 +44,24 @@ class Splitter {
   std::int64_t largest_weight_ = 0;
 };
 
-/// Equal numbers of blocks a chunk, the remainder to the first chunks; embedding with the first, head with the last; a
-/// layer in between that is no block goes with the block after it. With more chunks than blocks: equal numbers of
-/// layers. So also where blocks do not divide by the chunks and do with embedding and head, as models are made whose
-/// first and last stage have a block less (BLOOM: 70 blocks on 12 stages, arXiv 2211.05100; Llama 3.1 405B: 126 on 16,
-/// arXiv 2407.21783, section 3.3.2; Qi et al. 2024, arXiv 2401.10241, section 5.1).
+/// Splits into equal numbers of blocks per chunk, the remainder to the first chunks. The embedding goes with the
+/// first, the head with the last, and any other layer that is no block with the block after it. With more chunks than
+/// blocks, chunks have equal numbers of layers. This also holds if only the number of layers, with embedding and head,
+/// is a multiple of the chunks. Some models are made this way: their first and last stage have one block less (BLOOM:
+/// 70 blocks on 12 stages, arXiv 2211.05100; Llama 3.1 405B: 126 on 16, arXiv 2407.21783, section 3.3.2; Qi et al.
+/// 2024, arXiv 2401.10241, section 5.1).
 std::vector<std::int32_t> even_blocks_split(const Model& model, std::int32_t chunks);
 
-/// nanotron (models/base.py, build_model): chunk c of k ends with the layer at which the running sum of matrix elements
-/// reaches total · (c + 1)/k; every chunk keeps at least one layer. The source in hand lets a sum that is equal to the
-/// share go on, and can leave the loss alone on the last stage. Stage times and peaks of the Ultra-Scale Playbook's
-/// runs show neither (docs/accuracy.md).
+/// Splits as nanotron does (models/base.py, build_model). Chunk c of k ends with the layer at which the running sum
+/// of matrix elements reaches total · (c + 1)/k; every chunk keeps at least one layer. The source that we read
+/// continues past a sum equal to the share, and can leave the loss alone on the last stage. Stage times and peaks of
+/// the Ultra-Scale Playbook's runs show neither (docs/accuracy.md).
 std::vector<std::int32_t> cumulative_split(const Model& model, std::int32_t chunks);
 
-/// The split by policy.
+/// Splits the layers by policy.
 std::vector<std::int32_t> split_layers(const Model& model, const Sequence& sequence, SplitPolicy policy, std::int32_t chunks);
 
-/// Blocks in the fullest chunk of a split.
+/// Counts the blocks in the fullest chunk of a split.
 std::int32_t largest_chunk_blocks(const Model& model, const std::vector<std::int32_t>& firsts);
 
 }  // namespace espalier

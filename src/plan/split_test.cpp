@@ -25,7 +25,8 @@ double largest_sum(const std::vector<double>& weights, const Firsts& firsts) {
   return largest;
 }
 
-/// Dynamic programme over all contiguous splits: best[k][i] = smallest largest sum of the first i weights in k ranges.
+/// Solves all contiguous splits by dynamic programming: best[k][i] = smallest largest sum of the first i weights
+/// in k ranges.
 double brute_force(const std::vector<double>& weights, std::int32_t chunks) {
   const std::size_t n = weights.size();
   std::vector<double> best(n + 1, INFINITY);
@@ -44,9 +45,9 @@ double brute_force(const std::vector<double>& weights, std::int32_t chunks) {
   return best[n];
 }
 
-// Six layers of 1, 2, 3, 3, 2, 1 in three chunks. With at most 5 a chunk the first holds {1,2}, the second {3}, and
-// {3,2,1} is left, which is 6; so the bound is 6. Quantiles are at 4 and 8: of the boundaries after sum 3 and after sum
-// 6 the first is nearer to 4, then of those after 6 and after 9 the one nearer to 8.
+// Six layers of 1, 2, 3, 3, 2, 1 are split into three chunks. With at most 5 per chunk the first holds {1,2}, the
+// second {3}, and the rest {3,2,1} sums to 6, so the bound is 6. Quantiles are at 4 and 8. The first boundary may
+// follow sum 3 or sum 6; 3 is nearer to 4. The second may follow 6 or 9, and the one nearer to 8 is taken.
 TEST(BalancedSplit, IsTheSmallestExampleByHand) {
   EXPECT_EQ(balanced_split({1, 2, 3, 3, 2, 1}, 3), (Firsts{0, 2, 4}));
   EXPECT_EQ(balanced_split({1, 1, 1, 1}, 2), (Firsts{0, 2}));
@@ -54,8 +55,8 @@ TEST(BalancedSplit, IsTheSmallestExampleByHand) {
   EXPECT_EQ(balanced_split({0, 0, 0}, 3), (Firsts{0, 1, 2}));
 }
 
-// 126 equal blocks with a free embedding and a head of 0.6 on 16 stages: 7.9 a stage, so 8 blocks at most; the 2 stages
-// with 7 lie where the quantiles say, not all at the end.
+// 126 equal blocks with a free embedding and a head of 0.6 on 16 stages give 7.9 per stage, so at most 8 blocks. The
+// quantiles place the 2 stages with 7, which are not both at the end.
 TEST(BalancedSplit, SpreadsTheRemainder) {
   std::vector<double> weights(128, 0.1);
   weights.front() = 0;
@@ -101,9 +102,9 @@ TEST(BalancedSplit, EqualLayersMakeEvenChunks) {
   }
 }
 
-// nanotron: 16 blocks of 16·h² and a head of 131,072·h = 4 blocks, h = 2,048; a share of 2 chunks is 10 blocks and one
-// of 4 is 5, both reached exactly. Of 8 it is 2.5: 3, 5, 8, 10, 13 and 15 blocks; the last share, 17.5, is reached by
-// the head, and the chunk before keeps a block.
+// In nanotron, 16 blocks have 16·h² each and the head has 131,072·h = 4 blocks, with h = 2,048. A share of 2 chunks
+// is 10 blocks and one of 4 is 5, both reached exactly. A share of 8 is 2.5: 3, 5, 8, 10, 13 and 15 blocks. The head
+// reaches the last share, 17.5, and the chunk before it keeps a block.
 TEST(CumulativeSplit, EndsAChunkWithTheLayerThatReachesItsShare) {
   DecoderShape shape;
   shape.layers = 16;
@@ -130,7 +131,7 @@ TEST(CumulativeSplit, EndsAChunkWithTheLayerThatReachesItsShare) {
   }
 }
 
-// 8 blocks on 3 chunks: 3, 3, 2; the embedding goes with the first, the head with the last.
+// 8 blocks on 3 chunks give 3, 3, 2; the embedding goes with the first, the head with the last.
 TEST(EvenBlocks, KeepsEmbeddingAndHeadAtTheEnds) {
   const Model model = plan_test::decoder({});
   EXPECT_EQ(even_blocks_split(model, 3), (Firsts{0, 4, 7}));

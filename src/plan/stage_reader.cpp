@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages of plan.json: devices, layers, strategies and the schedule they follow (plan_reader.cpp reads what is
-// around them).
+// Reads the stages of plan.json: devices, layers, strategies and the schedule that they follow (plan_reader.cpp
+// reads the rest).
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -19,7 +19,7 @@ namespace {
 
 using namespace plan_detail;
 
-/// An object or its canonical text; null is none.
+/// Reads a partition as an object or its canonical text; null is none.
 std::string read_partition(Reader& s) {
   const Node* node = s.find("partition");
   if (node == nullptr || node->kind == NodeKind::null) return "";
@@ -46,7 +46,7 @@ std::string read_partition(Reader& s) {
   return to_string(*parsed);
 }
 
-/// "0-7", "0-56:8", "5"; ids below 2^22.
+/// Parses "0-7", "0-56:8" or "5"; ids are below 2^22.
 std::optional<DeviceRange> parse_devices(std::string_view text) {
   std::array<std::int64_t, 3> numbers = {0, -1, 1};
   constexpr std::array<char, 2> kMarks = {'-', ':'};
@@ -67,7 +67,7 @@ std::optional<DeviceRange> parse_devices(std::string_view text) {
   if (count == 1) return DeviceRange{numbers[0], 1, 1};
   const std::int64_t stride = numbers[2];
   const std::int64_t length = numbers[1] - numbers[0];
-  // One way to write each range: a single device has no dash, stride 1 no colon.
+  // There is one way to write each range: a single device has no dash, stride 1 no colon.
   if (length < 1 || stride < (count == 3 ? 2 : 1) || length % stride != 0) return std::nullopt;
   return DeviceRange{numbers[0], length / stride + 1, stride};
 }
@@ -90,7 +90,7 @@ void read_devices(Reader& r, std::vector<DeviceRange>& devices) {
   }
 }
 
-/// Modules of a block; an empty list is none.
+/// Reads the modules of a block; an empty list is none.
 RecomputeModules read_modules(Reader& r) {
   RecomputeModules out;
   const Node* list = r.find("modules");
@@ -114,7 +114,7 @@ RecomputeModules read_modules(Reader& r) {
   return out;
 }
 
-/// Whole numbers; equal ones are none.
+/// Reads whole numbers; equal ones are none.
 std::vector<std::int64_t> read_shares(Reader& r, std::string_view key) {
   std::vector<std::int64_t> out;
   const Node* list = r.find(key);
@@ -138,7 +138,7 @@ std::vector<std::int64_t> read_shares(Reader& r, std::string_view key) {
 
 }  // namespace
 
-/// Without `chunk` a range is a chunk of its own, or all ranges are the one chunk of the stage.
+/// Reads a stage. Without `chunk` a range is a chunk of its own, or all ranges form the one chunk of the stage.
 Stage read_stage(Reader& r, std::int32_t virtual_stages, PlanSchema schema) {
   Stage stage;
   read_devices(r, stage.devices);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which types an engine keeps states and activations under a training precision, in bytes per element and by name.
+// Determines the types of states and activations that an engine keeps under a training precision, in bytes per
+// element and by name.
 #include <algorithm>
 
 #include "plan/engine.h"
@@ -7,7 +8,7 @@
 namespace espalier {
 namespace {
 
-/// Values outside matrix products are stored in fp32 under tf32, and in bf16 under fp8.
+/// Returns the storage type: values outside matrix products are stored in fp32 under tf32, and in bf16 under fp8.
 Precision stored(Precision training) {
   switch (training) {
     case Precision::tf32: return Precision::fp32;
@@ -45,7 +46,7 @@ double frozen_bytes(const StatePolicy& states, const Training& training, const L
 StatePrecision state_precision(std::string_view engine, const Training& training) {
   const EngineModel* known = find_engine(engine);
   const StatePolicy states = states_of(known != nullptr ? *known : *find_engine("generic"), training);
-  const std::int32_t moments = training.optimizer == Optimizer::adam ? 2 : 1;  // of a gradient and of its square
+  const std::int32_t moments = training.optimizer == Optimizer::adam ? 2 : 1;  // moments: gradient and its square
   StatePrecision out;
   out.parameters = of_bytes(states.parameter, training.precision);
   out.gradients = of_bytes(states.gradient, training.precision);

@@ -13,7 +13,7 @@ namespace espalier {
 
 namespace {
 
-/// Elements of a layer that belong to experts.
+/// Returns the elements of a layer that belong to experts.
 Intervals experts_of(const LayerKind& kind) {
   Intervals out;
   std::int64_t first = 0;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank keeps as one list with its own parts under ZeRO: the dense parameters of a layer and, apart from them,
-// its experts, which other groups share. Of an embedding whose table the head shares the table is apart from the rest
-// too, so that its parts lie alike on the stage of the embedding and on stages that hold a copy.
+// Defines the units that a rank shards separately under ZeRO, each as one list: the dense parameters of a layer, and
+// its experts, which other groups share. If the head shares the table of an embedding, the table is a separate unit.
+// So its parts have the same layout on the stage of the embedding and on stages that hold a copy.
 //
-// plan/ownership.h says which elements of a layer a rank holds. Of a unit of n elements that it holds, rank i of its
-// shard group owns
+// plan/ownership.h maps the elements of a layer to ranks. Rank i of a shard group owns a part of a unit of n
+// elements, counted along the list:
 //     [i·⌈n/g⌉, (i+1)·⌈n/g⌉)                                  equal shares, g ranks
-//     [⌊n·(w_0 + … + w_{i−1})/W⌋, ⌊n·(w_0 + … + w_i)/W⌋)       Stage::state_shares w, W their sum
-// counted along the list. What it owns is what it reduces gradients to, updates and keeps optimizer states of.
+//     [⌊n·(w_0 + … + w_{i−1})/W⌋, ⌊n·(w_0 + … + w_i)/W⌋)       Stage::state_shares w, W their sum.
+//
+// The rank reduces gradients to its own elements, updates them, and keeps their optimizer states.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +20,22 @@ namespace espalier {
 
 struct StateUnit {
   std::int32_t layer = 0;
-  Intervals elements;    ///< of the layer's numbering
+  Intervals elements;    ///< elements in the layer's numbering
   bool table = false;    ///< the table that the head shares
-  bool experts = false;  ///< sharded over the ranks that hold the same experts, equally
+  bool experts = false;  ///< sharded equally over the ranks that hold the same experts
   bool operator==(const StateUnit&) const = default;
 };
 
-/// Units of the layers of a holding, layers ascending; of a table copy the table alone.
+/// Returns the units of the layers of a holding, layers ascending; for a table copy only the table.
 std::vector<StateUnit> units_of(const Holding& holding, const Model& model);
 
-/// Where the parts of a list of `n` elements begin, and n: `shards` + 1 numbers. `weights`: of each shard; empty:
-/// equal.
+/// Returns the `shards` + 1 bounds of the parts of a list of `n` elements, the last of which is n. `weights` has one
+/// entry per shard; empty: equal parts.
 std::vector<std::int64_t> part_bounds(std::int64_t n, std::int64_t shards, const std::vector<std::int64_t>& weights);
-/// The elements from … to − 1 of a list, counted along it.
+/// Returns the elements from … to − 1 of a list, counted along it.
 Intervals slice(const Intervals& list, std::int64_t from, std::int64_t to);
 
-/// What the rank at `position` has of a unit: all that it holds, and the part that it owns.
+/// Describes the part of a unit that the rank at `position` holds, and the part that it owns.
 struct UnitShare {
   Intervals held, own;
   std::int64_t shards = 1, shard = 0;  ///< `own` is the shard-th part of `held`

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens of a step, by hand.
+// Checks the tokens of a step by hand.
 #include "plan/step_tokens.h"
 
 #include <gtest/gtest.h>
@@ -17,12 +17,12 @@ Training of(const Sequence& sequence, std::int64_t batch) {
 TEST(StepTokens, AreThoseOfAllStreams) {
   EXPECT_EQ(tokens_of_step(of({.main = 100}, 8)), 800);
   EXPECT_EQ(tokens_of_step(of({.encoder = 60, .decoder = 40}, 8)), 800);
-  EXPECT_EQ(tokens_of_step(of({}, 8)), 8);  // images: samples
+  EXPECT_EQ(tokens_of_step(of({}, 8)), 8);  // images count samples
   EXPECT_EQ(real_tokens_of_step(of({.main = 100}, 8)), 800);
 }
 
-// One sequence of 25 tokens in each sample of 100: a quarter is real, so that a run takes four times as many steps. Two
-// of 50 packed: all of it.
+// One sequence of 25 tokens in each sample of 100 makes a quarter real, so a run takes four times as many steps. With
+// two packed sequences of 50 everything is real.
 TEST(StepTokens, OfPaddedSamplesAQuarterIsReal) {
   Training t = of({.main = 100}, 8);
   t.tokens = 4'000;

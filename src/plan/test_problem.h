@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small models and clusters for the tests of this module, built by hand so that every number is in sight.
+// Builds small models and clusters for the tests of this module by hand, so that every number is visible.
 #pragma once
 
 #include <string>
@@ -48,7 +48,7 @@ struct Shape {
   std::int64_t expert_ffn = 256;
 };
 
-/// Embedding, `blocks` equal decoder blocks, head.
+/// Returns an embedding, `blocks` equal decoder blocks and a head.
 inline Model decoder(const Shape& shape) {
   const std::int64_t h = std::int64_t{shape.heads} * shape.head_dim;
   const std::int64_t kv = std::int64_t{shape.kv_heads} * shape.head_dim;
@@ -96,7 +96,7 @@ inline Model decoder(const Shape& shape) {
   return model;
 }
 
-/// Shifted windows over 3136 = 56² and 784 = 28² patches: two block kinds, 3 and 6 heads.
+/// Returns a model with shifted windows over 3136 = 56² and 784 = 28² patches: two block kinds, 3 and 6 heads.
 inline Model windowed() {
   Model model = decoder({4, 3, 3, 32, 384, 1000, 0, 0});
   model.vision = true;
@@ -132,7 +132,7 @@ inline Training training(std::int64_t sequence, std::int64_t global_batch) {
   return t;
 }
 
-/// The layers of a stage over tp·dp devices.
+/// Returns the strategy of a stage over tp·dp devices.
 inline Strategy spread(std::int32_t tp, std::int32_t dp, SequenceParallel sp = SequenceParallel::none) {
   Strategy s;
   s.tp = tp;

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a model is trained (mark_trained, espalier/plan.h): adapters beside frozen weights, parts that are frozen,
-// and how far back gradients have to go.
+// Determines which parts of a model are trained (mark_trained, espalier/plan.h): adapters on frozen weights, parts
+// that are frozen, and how far back gradients have to go.
 //
-//   targets   operators by their names here, by PEFT's names of Hugging Face projections (q_proj is the part of
-//             attn.qkv that makes queries,
-//             up_proj half of mlp.gate_up, each with a pair of its own), by Megatron's (linear_qkv, one pair for all of
-//             it), or "all-linear":
-//             all of PEFT's projections of a block. Shared experts are dense linears and have the MLP's names; routed
-//             experts take no adapters:
-//             names that a framework gives to them alone, or to them too (Megatron's), are refused
+//   targets   operators by their names here, by PEFT's names of Hugging Face projections, by Megatron's names,
+//             or "all-linear": all of PEFT's projections of a block. In PEFT, q_proj is the part of attn.qkv
+//             that makes queries, and up_proj is half of mlp.gate_up, each with its own pair.
+//             In Megatron, linear_qkv has one pair for the whole operator.
+//             Shared experts are dense linears and have the MLP's names. Routed experts take no adapters:
+//             names that a framework uses for them, alone or among others (Megatron's), are rejected.
 //   freeze    embedding, head, tower, projector, or blocks by number
-//   backward  the gradient of a layer's output is needed where something is trained in the layer or before it; of a
-//   tower, in the tower:
-//             the text that travels along has no part in what it computes
+//   backward  the gradient of a layer's output is needed if something is trained in the layer or before it.
+//             In a tower only the tower counts: the text that travels along has no part in its computation.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -29,7 +27,7 @@ namespace {
 
 constexpr std::size_t kMostKinds = 64;  // as many as a chunk is summed over (cost/split_table.h)
 
-/// Output features of `op`, a projection to queries, keys and values, that one of PEFT's projections makes.
+/// Names the output features of `op`, a projection to queries, keys and values, that one of PEFT's projections makes.
 enum class Part : std::uint8_t { whole, queries, keys, values, half };
 struct TargetName {
   std::string_view word, op;
@@ -73,10 +71,10 @@ std::int64_t features(const LayerKind& kind, const Operator& op, Part part) {
     case Part::whole: return op.out;
     case Part::half: return op.out / 2;
     case Part::queries: return attention == nullptr ? 0 : std::int64_t{attention->heads} * attention->qk_dim;
-    case Part::keys:  // none where those of a layer before are used
+    case Part::keys:  // none if a previous layer's keys are used
       if (attention == nullptr || op.out == features(kind, op, Part::queries)) return 0;
       return std::int64_t{attention->kv_heads} * attention->qk_dim;
-    case Part::values: {  // none where keys are values too
+    case Part::values: {  // none if keys are also values
       if (attention == nullptr || op.out <= features(kind, op, Part::queries) + features(kind, op, Part::keys)) return 0;
       return std::int64_t{attention->kv_heads} * attention->v_dim;
     }
@@ -90,7 +88,7 @@ void add_pair(Operator& op, std::int32_t rank, std::int64_t out) {
   op.adapter_out += out;
 }
 
-/// One pair for each of PEFT's projections that the operator holds.
+/// Adds one pair for each of PEFT's projections that the operator holds.
 void add_all_pairs(const LayerKind& kind, Operator& op, std::int32_t rank) {
   const std::size_t before = static_cast<std::size_t>(op.adapters);
   for (const TargetName& name : kTargetNames)
@@ -101,7 +99,7 @@ void add_all_pairs(const LayerKind& kind, Operator& op, std::int32_t rank) {
 
 bool takes_adapter(const Operator& op) { return op.kind == OperatorKind::linear && op.split != TpSplit::vocab; }
 
-/// Adds the pairs that `word` names in the layer; false: it names nothing here.
+/// Adds the pairs that `word` names in the layer; false if it names nothing here.
 bool add_target(LayerKind& kind, const std::string& word, std::int32_t rank) {
   bool found = false;
   for (Operator& op : kind.operators) {
@@ -123,7 +121,7 @@ bool add_target(LayerKind& kind, const std::string& word, std::int32_t rank) {
   return found;
 }
 
-/// Names of linears in blocks, and PEFT's names that mean something in them.
+/// Lists the names of linears in blocks, and the PEFT names that apply to them.
 std::string known_targets(const Model& model) {
   std::set<std::string> names;
   for (const LayerKind& kind : model.kinds)
@@ -155,7 +153,7 @@ bool uses_table(const Model& model, const Operator& op) {
          (op.kind == OperatorKind::embedding || (op.kind == OperatorKind::linear && model.tied_embeddings));
 }
 
-/// "layers 0-15" or "layers 3"; nothing: something else.
+/// Parses "layers 0-15" or "layers 3"; nullopt for anything else.
 std::optional<std::pair<std::int64_t, std::int64_t>> block_range(std::string_view text) {
   constexpr std::string_view kWord = "layers ";
   if (!text.starts_with(kWord)) return std::nullopt;
@@ -173,7 +171,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> block_range(std::string_vie
   return last < first ? std::nullopt : std::optional(std::pair(first, last));
 }
 
-/// Which layers, and whether the token table.
+/// Holds the frozen layers, and whether the token table is frozen.
 struct Frozen {
   std::vector<bool> layers;
   bool table = false;
@@ -181,7 +179,7 @@ struct Frozen {
 
 bool is_tower_part(std::string_view part) { return part == "tower" || part == "projector"; }
 
-/// The tower's blocks, or what maps them to the text; false: the model has none.
+/// Adds the tower's blocks, or the layers that map them to the text, to the frozen layers; false if the model has none.
 bool freeze_tower_part(const Model& model, std::string_view part, std::vector<bool>& layers) {
   bool found = false;
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -191,7 +189,8 @@ bool freeze_tower_part(const Model& model, std::string_view part, std::vector<bo
   return found;
 }
 
-/// What maps a tower's output to the text: a layer between blocks, named apart and not counted among them.
+/// Returns whether a layer maps a tower's output to the text. Such a layer lies between blocks, has its own name and
+/// is not counted as a block.
 bool is_projector(const Model& model, const LayerKind& kind) { return model.tower && kind.name.starts_with("projector"); }
 
 Status read_parts(const Model& model, const Training& training, const std::string& where, Frozen& out) {
@@ -224,7 +223,7 @@ Status read_parts(const Model& model, const Training& training, const std::strin
   return std::nullopt;
 }
 
-/// Marks one layer; `pairs` of its blocks are added where adapters are trained.
+/// Marks one layer; `pairs` are added to its blocks if adapters are trained.
 LayerKind marked(const Model& model, LayerKind kind, const Training& training, bool frozen_layer, bool frozen_table) {
   const bool all = training.adapter.any() || frozen_layer;
   for (Operator& op : kind.operators) {
@@ -282,7 +281,7 @@ Status mark_trained(Model& model, const Training& training, const std::string& w
   std::vector<LayerKind> kinds;
   std::vector<std::int32_t> layers;
   bool trained = false;
-  std::array<bool, 4> trained_source{};  // by sequence, in what reads nothing of the layers before: encoders, towers
+  std::array<bool, 4> trained_source{};  // by sequence, for layers that read no previous layers: encoders, towers
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     LayerKind kind = marked(model, model.layer(i), training, frozen.layers[i], frozen.table);
     const bool source = kind.stream == TokenStream::encoder || (model.tower && kind.stream == TokenStream::decoder);
@@ -304,7 +303,7 @@ Status mark_trained(Model& model, const Training& training, const std::string& w
   if (kinds.size() > kMostKinds)
     return Error{ErrorKind::bad_input, where + ".freeze", cat(kinds.size(), " kinds of layers"), cat("at most ", kMostKinds),
                  "freeze consecutive layers"};
-  for (LayerKind& kind : kinds) {  // names that tell kinds apart which freezing made unlike
+  for (LayerKind& kind : kinds) {  // renames kinds that became different by freezing
     const bool alone = std::count_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.name == kind.name; }) == 1;
     if (!alone && !kind.backward)
       kind.name += ", no gradient";

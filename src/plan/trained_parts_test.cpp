@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adapters: a pair beside a linear of in -> out features has r·(in + out) weights. Llama 3 8B, r = 16: q and o 16·(4096
-// + 4096), k and v 16·(4096 + 1024), gate, up and down 16·(4096 + 14336); 1,310,720 a block, 41,943,040 in 32 blocks,
-// as PEFT counts them for all-linear.
+// Tests adapters: a pair on a linear of in -> out features has r·(in + out) weights. In Llama 3 8B with r = 16, q and
+// o have 16·(4096 + 4096), k and v 16·(4096 + 1024), gate, up and down 16·(4096 + 14336). That is 1,310,720 per block
+// and 41,943,040 in 32 blocks, the count of PEFT for all-linear.
 #include <gmock/gmock.h>
 
 #include "data/source_dir.h"
@@ -42,18 +42,18 @@ TEST(TrainedParts, AllOfAModelUnlessATrainingSaysOtherwise) {
 
 TEST(TrainedParts, PairsAsPeftCountsThem) {
   EXPECT_EQ(trained(adapters({"all-linear"})), 41'943'040);
-  EXPECT_EQ(trained(adapters({"q_proj", "v_proj"}, 8)), 3'407'872);  // PEFT's default of Llama
+  EXPECT_EQ(trained(adapters({"q_proj", "v_proj"}, 8)), 3'407'872);  // PEFT's default for Llama
   EXPECT_EQ(trained(adapters({"q_proj", "k_proj", "v_proj", "o_proj"})), 13'631'488);
 }
 
-// One pair for the fused projection: 16·(4096 + 6144) in each of 32 blocks.
+// The fused projection has one pair: 16·(4096 + 6144) in each of 32 blocks.
 TEST(TrainedParts, OnePairBesideAFusedProjection) {
   EXPECT_EQ(trained(adapters({"attn.qkv"})), 32 * 16 * (4096 + 6144));
   EXPECT_EQ(trained(adapters({"linear_qkv"})), trained(adapters({"attn.qkv"})));
   EXPECT_LT(trained(adapters({"attn.qkv"})), trained(adapters({"q_proj", "k_proj", "v_proj"})));
 }
 
-/// Two experts of width 12 and a shared one of width 20 in each of two blocks of width 16.
+/// Returns two experts of width 12 and a shared one of width 20 in each of two blocks of width 16.
 Model mixture() {
   return load_model(R"({"model_type": "qwen2_moe", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
     "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 32, "num_experts": 2, "num_experts_per_tok": 1,
@@ -62,8 +62,8 @@ Model mixture() {
       .value();
 }
 
-// Shared experts have the MLP's names: gate, up and down 4·(16 + 20) each in two blocks. Routed ones take no adapters:
-// a name that Megatron gives to them too, and theirs alone, are refused.
+// Shared experts have the MLP's names: gate, up and down 4·(16 + 20) each in two blocks. Routed ones take no
+// adapters: names that Megatron also uses for them, and names of theirs alone, are rejected.
 TEST(TrainedParts, SharedExpertsTakeAdaptersRoutedOnesDoNot) {
   Model model = mixture();
   EXPECT_EQ(mark_trained(model, adapters({"gate_proj", "up_proj", "down_proj"}, 4), "training"), std::nullopt);
@@ -76,8 +76,8 @@ TEST(TrainedParts, SharedExpertsTakeAdaptersRoutedOnesDoNot) {
   }
 }
 
-// Where keys are values too there is no v_proj: 2·(16 + 16) for q, 2·(16 + 8) for k in the second block, and 2·(16 + 8)
-// for v in the first alone.
+// A layer whose keys are also values has no v_proj: 2·(16 + 16) for q, 2·(16 + 8) for k in the second block, and
+// 2·(16 + 8) for v only in the first.
 TEST(TrainedParts, KeysThatAreValuesHaveNoProjectionOfValues) {
   const Model gemma =
       load_model(R"({"model_type": "gemma4_text", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
@@ -95,7 +95,7 @@ TEST(TrainedParts, KeysThatAreValuesHaveNoProjectionOfValues) {
   }
 }
 
-/// A Qwen2.5-VL of two tower blocks and two of text.
+/// Returns a Qwen2.5-VL with two tower blocks and two text blocks.
 Model with_images() {
   return load_model(R"({"model_type": "qwen2_5_vl", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
     "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 32, "vision_config": {"depth": 2, "hidden_size": 8,
@@ -104,7 +104,7 @@ Model with_images() {
       .value();
 }
 
-/// With a tower of sound beside it: no tower reads what the other makes.
+/// Returns a model with an additional audio tower: neither tower reads the output of the other.
 Model with_images_and_sound() {
   return load_model(R"({"model_type": "qwen2_5_omni_thinker", "text_config": {"hidden_size": 16, "intermediate_size": 24,
     "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 32}, "vision_config": {"depth": 1,
@@ -123,8 +123,8 @@ std::vector<bool> passes_back(std::vector<std::string> freeze, Model model = wit
   return out;
 }
 
-// Layers: embedding, two of the tower, projector, two of the text, head. A trained embedding before a frozen tower asks
-// nothing of it.
+// The layers are embedding, two of the tower, projector, two of the text, head. A trained embedding before a frozen
+// tower needs no backward pass through it.
 TEST(TrainedParts, FrozenTowersHaveNoBackwardPass) {
   using testing::ElementsAre;
   EXPECT_THAT(passes_back({"tower"}), ElementsAre(true, false, false, true, true, true, true));
@@ -133,8 +133,8 @@ TEST(TrainedParts, FrozenTowersHaveNoBackwardPass) {
   EXPECT_THAT(passes_back({"embedding"}), ElementsAre(false, true, true, true, true, true, true));
 }
 
-// Layers: embedding, tower, projector, tower of sound, its projector, text, head. What is trained of one tower asks
-// nothing of the other.
+// The layers are embedding, tower, projector, audio tower, its projector, text, head. Trained parts of one tower need
+// no backward pass through the other.
 TEST(TrainedParts, TowersBesideEachOtherAreFrozenAlone) {
   using testing::ElementsAre;
   const Model both = with_images_and_sound();
@@ -191,7 +191,7 @@ TEST(TrainedParts, FrozenBlocksPassGradientsToWhatLiesBefore) {
   EXPECT_FALSE(model.layer(5).operators.front().frozen);
 }
 
-// The table of a tied model is one weight: frozen with the embedding, it has no gradient from the head either.
+// The table of a tied model is one weight: frozen with the embedding, it also gets no gradient from the head.
 TEST(TrainedParts, ATiedTableIsFrozenOnce) {
   Model model = load_model_file(ESPALIER_SOURCE_DIR "/models/llama-3.2-1b/config.json").value();
   ASSERT_TRUE(model.tied_embeddings);

@@ -41,7 +41,7 @@ std::optional<double> number_of(const Node& node) {
   return std::nullopt;
 }
 
-/// A pair of the histogram; nothing: it is none.
+/// Returns a pair of the histogram; nullopt if it is none.
 std::optional<LengthShare> share_of(const Node& item) {
   if (item.kind != NodeKind::sequence || item.items.size() != 2 || item.items[0].kind != NodeKind::integer) return std::nullopt;
   const auto weight = number_of(item.items[1]);
@@ -72,7 +72,7 @@ Adapter read_adapter(Reader& training) {
   adapter.rank = static_cast<std::int32_t>(r.required_int("rank", 1, kMostRank));
   adapter.alpha = r.optional_real("alpha", 0, 1e6, 0);
   const Node* targets = r.find("targets");
-  // PEFT's own way to write it
+  // PEFT accepts this notation.
   if (targets != nullptr && targets->kind == NodeKind::string && targets->text == "all-linear")
     adapter.targets = {r.optional_string("targets", "")};
   else

@@ -14,13 +14,13 @@ namespace {
 
 using Kind = InstructionKind;
 
-/// Whether the ranks of two stages are joined position by position.
+/// Returns whether the ranks of two stages are connected position by position.
 bool joined_by_position(const Stage& a, const Stage& b) {
   return devices_of(a.devices).size() == devices_of(b.devices).size() && a.samples_per_replica == b.samples_per_replica;
 }
 
-/// Weight shard that device `local` of a stage holds: devices with equal shards meet in data collectives.
-/// Where layers of one pipeline differ in it, all devices of a stage meet.
+/// Returns the number of weight shards over which data collectives split the devices of a stage; 1 (all devices
+/// together) if the layers of the pipeline differ in it.
 std::int64_t weight_shards(const Pipeline& pipeline) {
   Plan alone;
   alone.pipelines = {pipeline};
@@ -63,10 +63,11 @@ class Unfolder {
     return first_rank_[static_cast<std::size_t>(stage)] + local;
   }
   [[nodiscard]] const Instruction& at(std::int32_t i) const { return folded_.instructions[static_cast<std::size_t>(i)]; }
-  /// Positions of the peer's stage that instruction `i` of a position sends to or receives from.
+  /// Returns the positions of the peer's stage that instruction `i` of a position sends to or receives from.
   [[nodiscard]] std::vector<std::int32_t> peers_of(const Instruction& i, std::int32_t local) const;
   [[nodiscard]] std::vector<ActivationBox> boxes_beside(std::int32_t range, StageId stage) const;
-  /// Where instruction `i` of the folded list stands in the list of a rank: the last of those it became; −1: none.
+  /// Returns the position of instruction `i` of the folded list in the list of a rank: the last of those that it
+  /// became; −1 if none.
   [[nodiscard]] std::int32_t place(std::int32_t rank, std::int32_t first, std::int32_t i) const {
     return i < 0 ? -1 : places_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(i - first)];
   }
@@ -77,7 +78,7 @@ class Unfolder {
   Program out_;
   std::vector<std::vector<std::int64_t>> devices_;        // by stage
   std::vector<std::int32_t> first_rank_;                  // by stage
-  std::map<std::pair<std::int32_t, Kind>, Peers> links_;  // by transfer that sends boxes and by its end
+  std::map<std::pair<std::int32_t, Kind>, Peers> links_;  // by transfer that sends boxes, and its end
   std::vector<std::int32_t> begins_;                      // by rank
   std::vector<std::vector<std::int32_t>> places_;         // by rank, by instruction of the folded list
   // by folded instruction, rank, peer
@@ -99,8 +100,8 @@ std::vector<ActivationBox> Unfolder::boxes_beside(std::int32_t range, StageId st
   return boxes_of(folded_.strategies[static_cast<std::size_t>(r.strategy)], size_of(stage.value), shape, false);
 }
 
-/// Who sends whom a box of an activation; its gradient goes box by box as well, from the layout behind to the one
-/// before.
+/// Determines who sends a box of an activation to whom. Its gradient also travels box by box, from the layout behind
+/// to the one before.
 void Unfolder::link(TransferId id) {
   Transfer& transfer = out_.transfers[id];
   const StageId before = folded_.works[folded_.structure().forward(ChunkId(transfer.chunk.value - 1))].stage;
@@ -170,8 +171,8 @@ void Unfolder::add_list(const RankClass& source, std::int32_t local) {
   out_.ranks.push_back(std::move(rank));
 }
 
-/// Ranks of a stage that hold the same weights meet; so do the ranks at one position of the stages that hold a copy of
-/// the table. Where these are not equally many, all of them do.
+/// Adds the groups of ranks of a stage that hold the same weights, and of ranks at one position of the stages that
+/// hold a copy of the table. If these stages differ in size, all their ranks form one group.
 void Unfolder::add_groups() {
   const std::int64_t shards = weight_shards(pipeline_);
   for (std::int64_t n = 0; n < shards * folded_.structure().schedule.stages; ++n) out_.groups.add({GroupKind::data_shard, {}});

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folded pipeline with a list for every device: what one representative of a stage does, each of its ranks does.
+// Unfolds a folded pipeline into a list for every device: each rank of a stage runs the work of its representative.
 //
-// Stages of equally many ranks that deal samples alike are joined position by position: rank p of a stage sends what it
-// has to rank p of the next, which spreads it inside its stage where strategies differ. Between other stages
-// (Transfer::boxes) every rank sends boxes straight to the ranks that want them, so that one send of the folded list
-// becomes none, one or several, and one recv one or several. Who waits for the send or the recv waits for the last of
-// them: those before it stand in the same stream.
+// Stages with equal numbers of ranks and equal shares of samples are connected position by position. Rank p of a
+// stage sends its part to rank p of the next, which redistributes it inside its stage if strategies differ. Between
+// other stages (Transfer::boxes) every rank sends boxes directly to the ranks that need them. So one send of the
+// folded list becomes none, one or several, and so does one recv. Instructions that wait for the send or the recv
+// wait for the last of them: the earlier ones precede it in the same stream.
 #pragma once
 
 #include "plan/program.h"
 
 namespace espalier {
 
-/// `folded`: one pipeline, lowered of `pipeline`; `training` gives the tokens of a sample.
+/// Unfolds one pipeline; `folded` was lowered from `pipeline`, and `training` gives the tokens of a sample.
 Program unfolded(const Program& folded, const Pipeline& pipeline, const Training& training);
 
 }  // namespace espalier

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of all devices where stages are of unlike sizes, deal samples unequally or stand in several pipelines.
+// Tests the lists of all devices if stages differ in size, assign samples unequally or belong to several pipelines.
 #include "plan/unfold.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using plan_test::spread;
 
-/// Stages of two layers each on consecutive devices from `first` on.
+/// Returns stages of two layers each on consecutive devices from `first` on.
 Pipeline pipeline(const std::vector<Strategy>& stages, Schedule schedule, std::int64_t first, std::int32_t layers) {
   Pipeline out;
   schedule.stages = static_cast<std::int32_t>(stages.size());
@@ -41,7 +41,7 @@ Plan plan_of(const std::vector<Pipeline>& pipelines) {
 
 Model model_of_four() { return plan_test::decoder({2, 4, 4, 8, 64, 96, 0, 0}); }
 
-/// "forward0 send0>2 …": kinds, micro-batches, and of transfers the other rank.
+/// Returns "forward0 send0>2 …": kinds, micro-batches, and for transfers the other rank.
 std::string text(const Program& program, std::size_t rank) {
   const RankClass& r = program.ranks[rank];
   std::string result;
@@ -55,7 +55,7 @@ std::string text(const Program& program, std::size_t rank) {
   return result;
 }
 
-// Two replicas of a sample each feed one device that takes both; of its gradient each gets its sample back.
+// Two replicas of one sample each feed one device that takes both; each gets back the gradient of its sample.
 TEST(Unfold, TwoReplicasFeedOneDevice) {
   const Plan plan = plan_of({pipeline({spread(1, 2), spread(1, 1)}, {ScheduleKind::one_f_one_b, 2, 1, 1, 1}, 0, 4)});
   const Program program = lower(plan, model_of_four(), false);
@@ -69,8 +69,8 @@ TEST(Unfold, TwoReplicasFeedOneDevice) {
   EXPECT_FALSE(validate(program));
 }
 
-// Of two copies of an activation under TP 2 one is sent; the gradient comes to both. Who sends nothing waits for
-// nothing.
+// TP 2 holds two copies of an activation, one of which is sent; the gradient returns to both. A rank that sends
+// nothing waits for nothing.
 TEST(Unfold, CopiesAreSentOnce) {
   const Plan plan = plan_of({pipeline({spread(2, 1), spread(1, 1)}, {ScheduleKind::gpipe, 2, 1, 2, 1}, 0, 4)});
   const Program program = lower(plan, model_of_four(), false);
@@ -87,7 +87,7 @@ TEST(Unfold, StagesAlikeAreJoinedByPosition) {
   EXPECT_FALSE(validate(program));
 }
 
-// Every list ends, whatever the sizes of the stages, alone and beside another pipeline; pipelines take samples one
+// Every list ends, whatever the sizes of the stages, alone and next to another pipeline. Pipelines take samples one
 // after the other.
 TEST(Unfold, NoDeadlockBetweenUnlikeStages) {
   const std::vector<Strategy> strategies{spread(1, 1), spread(1, 4), spread(2, 2, SequenceParallel::megatron), spread(4, 1),

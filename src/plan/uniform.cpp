@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The uniform plan: every layer one strategy, chunks by the split policy, devices by rank order.
+// Builds the uniform plan: every layer has one strategy, chunks follow the split policy, devices the rank order.
 //
-// Rank order, innermost first.  With coordinates t < tp, c < cp, d < dp, p < pp the device of a rank is
+// Rank orders are innermost first. With coordinates t < tp, c < cp, d < dp, p < pp the device of a rank is
 //   tp_cp_dp_pp   t + tp·(c + cp·(d + dp·p))    stage p: one run of tp·cp·dp devices
 //   tp_cp_pp_dp   t + tp·(c + cp·(p + pp·d))    stage p: dp runs of tp·cp devices, pp·tp·cp apart
-//   tp_dp_cp_pp   t + tp·(d + dp·(c + cp·p))    stage p: one run of tp·cp·dp devices
-// A stage lists its devices by ascending id, which is the order of its ranks with the stage coordinate left out.
+//   tp_dp_cp_pp   t + tp·(d + dp·(c + cp·p))    stage p: one run of tp·cp·dp devices.
+//
+// A stage lists its devices by ascending id, which is the order of its ranks without the stage coordinate.
 #include <cstdio>
 
 #include "base/format.h"
@@ -28,7 +29,7 @@ std::vector<DeviceRange> stage_devices(const Strategy& s, const Schedule& schedu
   return ranges;
 }
 
-/// "8.03 B", "124 M": three significant digits, for people.
+/// Formats a count for people: "8.03 B", "124 M", three significant digits.
 std::string short_count(std::int64_t n) {
   char text[32];
   const auto x = static_cast<double>(n);

@@ -18,8 +18,8 @@ Plan plan_with(const Strategy& s, const Schedule& c, std::int64_t devices) {
                            SplitPolicy::balanced);
 }
 
-// 8 devices, tp 2, dp 2, pp 2. Default order: stage 0 = 0 … 3, stage 1 = 4 … 7. With pp inside dp: device = t + 2·(p +
-// 2·d), so stage 0 = {0, 1, 4, 5} and stage 1 = {2, 3, 6, 7}.
+// There are 8 devices, tp 2, dp 2, pp 2. In the default order stage 0 = 0 … 3, stage 1 = 4 … 7. With pp inside dp,
+// device = t + 2·(p + 2·d), so stage 0 = {0, 1, 4, 5} and stage 1 = {2, 3, 6, 7}.
 TEST(UniformPlan, DevicesByRankOrder) {
   Strategy s;
   s.tp = 2;
@@ -39,8 +39,9 @@ TEST(UniformPlan, DevicesByRankOrder) {
   EXPECT_EQ(plan.only_pipeline().stages[1].devices, (Ranges{{1, 4, 2}}));
 }
 
-// 10 layers on 2 stages: the embedding costs nothing, a block (h 128, ffn 512, s 64) 2·(4·128² + 2·128·512)·64 +
-// attention, the head 2·128·1000·64, about 0.65 of a block: 4.3 a stage, boundary after the embedding and 4 blocks.
+// 10 layers run on 2 stages. The embedding costs nothing, a block (h 128, ffn 512, s 64) costs 2·(4·128² +
+// 2·128·512)·64 + attention. The head costs 2·128·1000·64, about 0.65 of a block. That is 4.3 per stage, with the
+// boundary after the embedding and 4 blocks.
 TEST(UniformPlan, LayersCoverTheModelInPipelineOrder) {
   const Plan plan = plan_with({}, {ScheduleKind::one_f_one_b, 2, 1, 8, 1}, 2);
   EXPECT_EQ(plan.only_pipeline().stages[0].chunks[0].first(), 0);
@@ -51,7 +52,7 @@ TEST(UniformPlan, LayersCoverTheModelInPipelineOrder) {
   EXPECT_EQ(plan.cluster_summary, "1 × 2 toy");
 }
 
-// zb-v on 2 stages: stage 0 holds the first and the last of 4 chunks.
+// With zb-v on 2 stages, stage 0 holds the first and the last of 4 chunks.
 TEST(UniformPlan, VShapedPlacement) {
   const Plan plan = plan_with({}, {ScheduleKind::zb_v, 2, 2, 8, 1}, 2);
   EXPECT_EQ(plan.only_pipeline().stages[0].chunks[0].first(), 0);

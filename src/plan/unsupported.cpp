@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan document can say that has no price yet, and what version 1 of the document cannot say: each by its place
-// and name.
+// Finds features of a plan document that have no price yet, and features that version 1 of the document cannot
+// express, each by place and name.
 #include <algorithm>
 
 #include "base/format.h"
@@ -33,8 +33,8 @@ bool each_has_some(const std::vector<std::int64_t>& shares) {
   return std::all_of(shares.begin(), shares.end(), [](std::int64_t share) { return share >= 1; });
 }
 
-/// What unequal replicas are priced with: tensor and data parallelism, replicas in the order of the devices, one dp for
-/// all layers of the stage.
+/// Returns whether unequal replicas can be priced: tensor and data parallelism, replicas in the order of the devices,
+/// and one dp for all layers of the stage.
 bool simple_replicas(const Stage& stage) {
   const Strategy& first = stage.chunks.front().ranges.front().strategy;
   for (const Chunk& chunk : stage.chunks)
@@ -48,7 +48,7 @@ bool simple_replicas(const Stage& stage) {
   return true;
 }
 
-/// ZeRO shards the states of every layer over all replicas.
+/// Returns whether ZeRO shards the states of every layer over all replicas.
 bool one_shard_group(const Stage& stage) {
   for (const Chunk& chunk : stage.chunks)
     for (const LayerRange& range : chunk.ranges)
@@ -97,7 +97,7 @@ Answer of_precision(const Plan& plan) {
   return differs("saved", plan.precision->saved, kept.saved);
 }
 
-/// The first answer of `ask` about a stage of the plan, its pipeline and its place in the document.
+/// Returns the first answer of `ask` about a stage of the plan, its pipeline and its place in the document.
 template <class Ask>
 Answer first_of_stages(const Plan& plan, const Ask& ask) {
   std::size_t p = 0;
@@ -109,18 +109,18 @@ Answer first_of_stages(const Plan& plan, const Ask& ask) {
   return std::nullopt;
 }
 
-/// The first thing that goes beyond pipelines of equal replicas.
+/// Finds the first feature beyond pipelines of equal replicas.
 Answer beyond_even_replicas(const Plan& plan) {
   if (auto said = of_precision(plan)) return said;
   return first_of_stages(plan, of_stage);
 }
 
-/// Selective recomputation of its modules, any other without modules.
+/// Returns whether version 1 can express a recomputation: selective with its modules, any other without modules.
 bool said_by_version_1(const Recompute& r) {
   return r.kind == RecomputeKind::selective ? r.modules == kModulesOfVersion1 : !r.modules.any();
 }
 
-/// Finds what came after version 1 in the strategies of a stage. The place names all stages.
+/// Finds features newer than version 1 in the strategies of a stage. The place names all stages.
 Answer strategies_beyond_version_1(const Pipeline&, const Stage& stage, const std::string& where) {
   const std::string stages = where.substr(0, where.rfind('['));
   for (const Chunk& chunk : stage.chunks)
@@ -139,7 +139,7 @@ Answer shares_beyond_version_1(const Pipeline&, const Stage& stage, const std::s
                             "unequal shares", "equal shares, which are left out"};
 }
 
-/// Finds the first part of a plan that version 1 cannot say.
+/// Finds the first part of a plan that version 1 cannot express.
 Answer beyond_version_1(const Plan& plan) {
   if (const std::size_t pipelines = plan.pipelines.size(); pipelines != 1)
     return UnsupportedFeature{"$.pipelines", cat(pipelines, " pipelines"), "one pipeline"};
@@ -154,7 +154,7 @@ Answer beyond_version_1(const Plan& plan) {
   return std::nullopt;
 }
 
-/// Pipelines next to each other and unequal replicas run where stages need not be alike.
+/// Rejects parallel pipelines and unequal replicas under engines whose stages must be alike.
 Answer unlike_under_an_engine(const Plan& plan) {
   const EngineModel* engine = find_engine(plan.engine);
   if (engine == nullptr || is_unrestricted(engine->layers)) return std::nullopt;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meaning of words in plan documents of version 1 (espalier.plan/1).
+// Defines the meaning of words in plan documents of version 1 (espalier.plan/1).
 #pragma once
 
 #include "espalier/recompute_modules.h"
 
 namespace espalier {
 
-/// `selective`: norms and activation functions.
+/// Lists the modules of `selective`: norms and activation functions.
 inline constexpr RecomputeModules kModulesOfVersion1{RecomputeModule::layernorm, RecomputeModule::act};
 
 }  // namespace espalier

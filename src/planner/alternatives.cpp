@@ -17,8 +17,8 @@
 namespace espalier::planner {
 namespace {
 
-/// The fastest member that fits; of the leanest kind if none does. Members come in order of growing stages, and the
-/// first number of stages that fits at all decides.
+/// Picks the fastest member that fits, or the leanest if none does. Members come in ascending order of stages, and
+/// only the first number of stages with a member that fits is considered.
 void judge(const Job& job, const EngineModel& engine, const std::vector<search::Configuration>& family, JudgedBaseline& out) {
   std::int32_t fitting_stages = 0;
   for (const auto& c : family) {
@@ -38,9 +38,9 @@ void judge(const Job& job, const EngineModel& engine, const std::vector<search::
   }
 }
 
-constexpr double kPartWorthNaming = 0.1;  // of the sum of all differences of parts
+constexpr double kPartWorthNaming = 0.1;  // share of the sum of all differences of parts
 
-/// "+0.213 s"; below 10 ms "+870.0 us".
+/// Formats a time with its sign: "+0.213 s"; below 10 ms "+870.0 us".
 std::string signed_seconds(std::int64_t ns) {
   if (std::abs(ns) < 10'000'000) return (ns < 0 ? "-" : "+") + base::seconds(std::abs(ns));
   char text[48];
@@ -68,8 +68,8 @@ Alternative from_prediction(std::string label, bool baseline, const Prediction& 
   return a;
 }
 
-/// Why the search could not answer with a baseline that is faster than its answer; nothing where it could, or covered
-/// too little to tell.
+/// Marks a baseline that is faster than the answer, with the reason why the search could not return it. Does nothing
+/// for slower baselines, or if the search did not cover the whole space.
 void mark_outside(const Job& job, const EngineModel& engine, const PlannerResult& answer, const JudgedBaseline& b,
                   Alternative& out) {
   const bool faster = out.fits && out.iteration_ns < answer.prediction.iteration_ns;
@@ -89,8 +89,8 @@ DegreeKey degrees_of(const Strategy& s, const Schedule& c) {
   return DegreeKey{c.stages, s.tp, s.cp, s.dp, s.ep, static_cast<int>(s.sp), c.micro_batch};
 }
 
-/// A configuration that the search simulated, timed again for its parts. Without a name it is a runner-up under its own
-/// label.
+/// Times a configuration that the search simulated again, for its parts. Without a name it is a runner-up under
+/// its own label.
 std::optional<Alternative> alternative(const Job& job, const EngineModel& engine, const PlannerResult& answer,
                                        const search::Configuration& c, const std::string& name) {
   return alternative_of(job, engine, answer, document_of(job, engine, c.strategy, c.schedule), name);
@@ -180,7 +180,7 @@ std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engi
     if (auto best = alternative(job, engine, answer, found.best->configuration, kBestUniformPlan))
       out.push_back(std::move(*best));
   }
-  // Runners-up that differ in a degree, not only in an overlap flag or a shard size: one for each set of degrees.
+  // Runners-up differ in a degree, not only in an overlap flag or a shard size: one for each set of degrees.
   std::set<DegreeKey> shown = {layerwise && found.best
                                    ? degrees_of(found.best->configuration.strategy, found.best->configuration.schedule)
                                    : degrees_of(answer.plan.strategy(), answer.plan.only_pipeline().schedule)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands beside the answer: baseline presets and runners-up, each with what it loses.
+// Collects the alternatives that an answer lists: baseline presets and runners-up, each with what it loses.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@
 
 namespace espalier::planner {
 
-/// Beside a layer-wise answer: the fastest plan with one strategy for all layers.
+/// Labels the fastest plan with one strategy for all layers, which is listed next to a layer-wise answer.
 inline constexpr const char* kBestUniformPlan = "best uniform plan";
 
-/// A preset with its best member (or why there is none); `fits`: with the memory margin.
+/// Holds a preset with its best member, or the reason why it has none. `fits` includes the memory margin.
 struct JudgedBaseline {
   std::string label, refusal;
   bool legal = false, fits = false;
   search::Configuration configuration;
   Prediction prediction;
-  std::string engine = {};  ///< with options of its own; empty: that of the job
+  std::string engine = {};  ///< set if the preset has options of its own; empty: the job's engine
 };
 
 std::vector<JudgedBaseline> judge_baselines(const Job& job, const EngineModel& engine);
@@ -32,16 +32,16 @@ std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engi
                                          const std::vector<JudgedBaseline>& baselines, const search::Outcome& found,
                                          int runners_up);
 
-/// All that the search simulated and kept, under their labels.
+/// Returns all plans that the search simulated and kept, under their labels.
 std::vector<SearchedPlan> searched_of(const Job& job, const EngineModel& engine, const search::Outcome& found);
 
-/// A plan timed beside the answer. Without a name it is a runner-up under its own label.
+/// Times a plan and compares it with the answer. A plan without a name is a runner-up under its own label.
 std::optional<Alternative> alternative_of(const Job& job, const EngineModel& engine, const PlannerResult& answer, Plan plan,
                                           const std::string& name);
 
-/// Where `other` spends more and less time than `best`, by the busiest stage of each, whose parts sum to the iteration:
-/// losses first, the largest of all leading: "exposed communication +0.213 s, pipeline bubble -0.050 s". Parts below a
-/// tenth of what moved are left out.
+/// Describes where `other` spends more or less time than `best`, by the parts of the busiest stage of each, which sum
+/// to the iteration. Losses come first, the largest one leading: "exposed communication +0.213 s, pipeline bubble
+/// -0.050 s". Omits parts below a tenth of the sum of all differences.
 std::string differences(const Prediction& other, const Prediction& best);
 
 }  // namespace espalier::planner

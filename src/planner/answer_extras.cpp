@@ -11,14 +11,14 @@
 namespace espalier::planner {
 namespace {
 
-/// What the extras of a plan on equal devices start from.
+/// Holds the inputs of the extras of a plan on equal devices.
 struct AnswerContext {
   const Job& job;
   const PlannerOptions& options;
   const search::Outcome& uniform;  ///< the search of uniform plans
 };
 
-/// Of answers that are there already, what runnable_plan would find.
+/// Returns the answer that runnable_plan would find, from answers that already exist.
 std::optional<EngineAnswer> first_usual(const std::vector<EngineAnswer>& answers) {
   for (const std::string_view name : kUsualEngines)
     for (const EngineAnswer& answer : answers)
@@ -47,7 +47,7 @@ void add_of_equal_stages(const Question& q, search::Evaluator& evaluator, const 
   add_engines(context, result);
   add_options(context, *q.engine, result);
   if (!context.uniform.best || context.uniform.best->iteration_ns != result.prediction.iteration_ns)
-    return;  // another plan's parts
+    return;  // the parts are those of another plan
   const Breakdown& parts = result.prediction.bottleneck.breakdown;
   result.batch_hint = batch_hint(q.room, *q.engine, evaluator, q.how(), context.uniform, parts.bubble_ns + parts.optimizer_ns);
 }
@@ -56,9 +56,10 @@ void add_of_equal_stages(const Question& q, search::Evaluator& evaluator, const 
 
 void add_alternatives(const Question& q, const search::SearchResult& found, const Baselines& baselines, const Choice& choice,
                       PlannerResult& result) {
-  result.alternatives = q.equal ? alternatives_of(q.job, *q.engine, result, baselines.presets, found.flat(), q.options.alternatives)
-                              : group_alternatives(q.job, *q.engine, result, found.alone ? &*found.alone : nullptr,
-                                                   baselines.whole, q.how().threads, q.how().interrupted);
+  result.alternatives = q.equal
+                            ? alternatives_of(q.job, *q.engine, result, baselines.presets, found.flat(), q.options.alternatives)
+                            : group_alternatives(q.job, *q.engine, result, found.alone ? &*found.alone : nullptr, baselines.whole,
+                                                 q.how().threads, q.how().interrupted);
   if (q.options.keep_searched && q.equal) result.searched = searched_of(q.job, *q.engine, found.flat());
   if (result.plan == choice.fastest) return;
   if (auto fastest = alternative_of(q.job, *q.engine, result, choice.fastest, "fastest plan"))

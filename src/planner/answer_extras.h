@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that `plan` returns in addition to the plan and its certificate: alternatives, the engines that run it, the
-// nearest plan for an engine that does not, engine options, a batch that divides better, the price of engine rules.
+// Adds everything that `plan` returns in addition to the plan and its certificate: alternatives, the engines that run
+// it, the nearest plan for an engine that does not, engine options, a batch that divides better, and the price of
+// engine rules.
 #pragma once
 
 #include "espalier/planner.h"

@@ -20,7 +20,7 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
   return out;
 }
 
-/// Legal members of a preset: micro-batches 1 … 16 and no, selective or full recomputation.
+/// Adds the legal members of a preset: micro-batches 1 … 16 and no, selective or full recomputation.
 void add_family(const RuleFacts& facts, const Configuration& preset, Baseline& out) {
   std::string refusal;
   for (const std::int64_t micro_batch : {1, 2, 4, 8, 16}) {
@@ -52,7 +52,7 @@ Configuration data_parallel(std::int64_t devices, ZeroStage zero, std::int64_t s
   return c;
 }
 
-/// The largest tp that divides every head count and fits into a node.
+/// Returns the largest tp that divides every head count and fits into a node.
 std::int32_t usual_tp(const RuleFacts& facts, std::int64_t node) {
   for (std::int64_t tp = node; tp > 1; --tp) {
     const bool fits =
@@ -64,8 +64,8 @@ std::int32_t usual_tp(const RuleFacts& facts, std::int64_t node) {
   return 1;
 }
 
-/// Experts of a MoE model spread over at most a node: the largest ep that divides the experts, the node and the stage's
-/// devices.
+/// Returns the largest ep that divides the experts, the node and the stage's devices: experts of a MoE model are
+/// spread over at most a node.
 std::int32_t usual_ep(const RuleFacts& facts, std::int64_t node, std::int64_t stage_devices) {
   if (facts.experts.empty()) return 1;
   for (std::int64_t ep = node; ep > 1; --ep) {

@@ -15,7 +15,7 @@ namespace {
 constexpr double kLeastGain = 0.01;
 constexpr std::size_t kMostBatches = 6;
 
-/// Whether the divisors of the job's own batch forbid the configuration.
+/// Returns whether the divisors of the job's own batch forbid the configuration.
 bool forbidden_by_batch(const Job& job, const search::Configuration& c) {
   const RuleFacts facts = rule_facts(job.model, job.cluster, job.training);
   search::Configuration here = c;

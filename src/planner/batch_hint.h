@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the divisors of the global batch forbid a faster plan: the next larger batch that allows it, and what it gains
-// per sample.
+// Suggests a larger global batch if the divisors of the present one forbid a faster plan, with the gain per sample.
 //
-// Asked only where some degree that divides the devices does not divide the batch. For each multiple B' of such a
-// degree, B < B' ≤ 2·B, by
-// size: is there a plan of B' that the divisors of B forbid and that takes at most (1 − 1 %) of what the plan of today
-// would take for B'?
-//     today(B') = fixed + (T − fixed) · B'/B        T: time of the best uniform plan; fixed: its pipeline bubble and
-//                                                   end of step
-// so that what any plan gains by a larger step is no gain. The first one is the hint.
+// The question arises only if some degree that divides the devices does not divide the batch. The search tries each
+// multiple B' of such a degree with B < B' ≤ 2·B, in ascending order. It looks for a plan of B' that the divisors of
+// B forbid and that takes at most (1 − 1 %) of the time that the present plan would take for B':
+//
+//     today(B') = fixed + (T − fixed) · B'/B        T: time of the best uniform plan
+//                                                   fixed: its pipeline bubble and end of step.
+//
+// So a gain that any plan has from a larger step does not count. The first such batch is the hint.
 #pragma once
 
 #include <optional>
@@ -19,11 +19,11 @@
 
 namespace espalier::planner {
 
-/// Batches worth asking for, ascending.
+/// Returns the batches worth trying, in ascending order.
 std::vector<std::int64_t> batches_to_try(std::int64_t devices, std::int64_t global_batch);
 
-/// `room`: the job on the memory that is searched. Nothing for spaces above kLargestHintSpace configurations, where
-/// each question would cost as much as the search.
+/// Returns the hint; nullopt for spaces above kLargestHintSpace configurations, where each batch would cost as much
+/// as the search. `room` is the job on the memory that is searched.
 inline constexpr double kLargestHintSpace = 5e6;
 std::optional<BatchHint> batch_hint(const Job& room, const EngineModel& engine, search::Evaluator& evaluator, search::Options how,
                                     const search::Outcome& found, std::int64_t fixed_ns);

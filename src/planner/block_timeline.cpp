@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timeline of one block whose operators are partitioned one by one.
+// Builds the timeline of one block whose operators are partitioned one by one.
 #include "espalier/planner.h"
 #include "planner/legality.h"
 #include "planner/prediction.h"

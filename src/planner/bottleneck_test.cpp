@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bounds a step: the busiest stage, not the one that finishes last; and parts of the end of a step under their
-// true names.
+// Tests what bounds a step: the busiest stage, not the one that finishes last. Parts of the end of a step have
+// their true names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using testing::Not;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-/// Three stages of a step of 10 s. The last one to finish, stage 2, computes 2 s and waits 8; stage 0 computes 9.
+/// Returns three stages of a step of 10 s. Stage 2 finishes last: it computes 2 s and waits 8 s. Stage 0 computes 9 s.
 Prediction three_stages() {
   Prediction p;
   p.iteration_ns = 10 * kSecond;
@@ -43,7 +43,7 @@ TEST(Bottleneck, IsTheBusiestStageNotTheLastToFinish) {
   EXPECT_THAT(sentence, Not(HasSubstr("bubble")));
 }
 
-// Where even the busiest stage waits most of the time, the bubble it is.
+// If even the busiest stage waits most of the time, the bubble is the bottleneck.
 TEST(Bottleneck, IsTheBubbleWhereAllIdle) {
   Prediction p = three_stages();
   p.bottleneck.busy = 0.3;
@@ -52,9 +52,9 @@ TEST(Bottleneck, IsTheBubbleWhereAllIdle) {
   EXPECT_THAT(pipeline_bottleneck(p), HasSubstr("bound by pipeline bubble (70.0 %)"));
 }
 
-// With a rank for every device ranks and stages are numbered apart: ranks 2 and 3 of 4 are of stage 1 of 2. Stage 1 is
-// given 8 GiB more than it needs, so that rank 2 is the first of the fullest; what it holds is what stage 1 holds
-// (there is no stage 2).
+// With one rank per device, ranks and stages have different numbers: ranks 2 and 3 of 4 belong to stage 1 of 2. Stage
+// 1 gets an extra 8 GiB, so that rank 2 is the first of the fullest. It holds what stage 1 holds (there is no stage
+// 2).
 TEST(Memory, OfTheFullestRankIsThatOfItsStage) {
   const std::string root = ESPALIER_SOURCE_DIR;
   const auto job = load_job("model: " + root +
@@ -68,7 +68,7 @@ TEST(Memory, OfTheFullestRankIsThatOfItsStage) {
   const EngineModel& engine = **engine_of(*job);
   const Plan plan = document_of(*job, engine, s, c);
   Timed timed = *time_plan(*job, engine, plan, false);
-  timed.costs.stages[StageId(1)].memory.parameters += std::int64_t{1} << 33;  // 8 GiB more on stage 1
+  timed.costs.stages[StageId(1)].memory.parameters += std::int64_t{1} << 33;  // an extra 8 GiB on stage 1
   timed.program = lower(plan, job->model, false);
   timed.simulation = *sim::Simulator().run(timed.program, timed.costs);
   ASSERT_EQ(timed.simulation.ranks.size(), 4U);
@@ -77,7 +77,8 @@ TEST(Memory, OfTheFullestRankIsThatOfItsStage) {
   EXPECT_EQ(p.memory.parameters, timed.costs.stages[StageId(1)].memory.parameters);
 }
 
-// One microbatch through two stages of unequal work on a real model: the shares are those of each stage's own timeline.
+// One micro-batch goes through two stages of unequal work on a real model: the shares are those of each
+// stage's own timeline.
 TEST(Bottleneck, OfASimulatedPlan) {
   const std::string root = ESPALIER_SOURCE_DIR;
   const auto job = load_job("model: " + root +
@@ -101,7 +102,7 @@ TEST(Bottleneck, OfASimulatedPlan) {
   EXPECT_THAT(to_json(*r), HasSubstr("\"bottleneck\": {"));
 }
 
-// The update and the host's work are two rows; together they are the breakdown's optimizer.
+// The update and the host's work are two rows; their sum is the breakdown's optimizer.
 TEST(TimeParts, HostWorkIsNotTheUpdate) {
   Breakdown b{50, 20, 10, 15, 5};
   b.step_host_ns = 9;
@@ -115,7 +116,7 @@ TEST(TimeParts, HostWorkIsNotTheUpdate) {
   EXPECT_STREQ(time_parts(b, HostWork::update)[static_cast<std::size_t>(TimeKind::host)].name, "update on the host");
 }
 
-// Losses first, then gains: +0.21 s of communication, −0.05 s of bubble; 1 ms of compute is not worth a word.
+// Losses come first, then gains: +0.21 s of communication, −0.05 s of bubble; 1 ms of compute is omitted.
 TEST(Differences, NameLossesAndGains) {
   Prediction best = three_stages(), other = three_stages();
   other.bottleneck.breakdown.exposed_communication_ns += kSecond * 21 / 100;

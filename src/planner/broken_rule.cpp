@@ -22,7 +22,7 @@ bool names(const std::vector<Pin>& pins, Dimension d) {
 
 std::int64_t ranks_of(const search::Configuration& c) { return c.strategy.devices() * c.schedule.stages; }
 
-/// Changes dimensions that no pin names to what goes with the others, so that only rules about the pins stay broken.
+/// Adapts the dimensions that no pin names to the others, so that only rules about the pins stay broken.
 void adapt(search::Configuration& c, const std::vector<Pin>& pins, const RuleFacts& facts) {
   const auto free = [&](Dimension d) { return !names(pins, d); };
   const auto put = [&](Dimension d, std::int64_t value) {
@@ -37,7 +37,7 @@ void adapt(search::Configuration& c, const std::vector<Pin>& pins, const RuleFac
     put(d, facts.devices / others);
     break;
   }
-  if (ranks_of(c) > facts.devices) {  // the pins alone are too many ranks: nothing is to be added to them
+  if (ranks_of(c) > facts.devices) {  // the pins alone need too many ranks: add none
     for (const Dimension d : {Dimension::dp, Dimension::pp, Dimension::tp, Dimension::cp}) put(d, 1);
   }
   if (c.schedule.stages == 1) put(Dimension::schedule, static_cast<std::int64_t>(ScheduleKind::one_f_one_b));
@@ -57,8 +57,7 @@ void adapt(search::Configuration& c, const std::vector<Pin>& pins, const RuleFac
   c.schedule.microbatches = static_cast<std::int32_t>(std::max<std::int64_t>(m, 1));
 }
 
-/// Where too few ranks are left, degrees that are only limited take their limits: what is said is then the most that
-/// they allow.
+/// Sets limited degrees to their limits if too few ranks are left. The message then states the most that they allow.
 void use_limits(search::Configuration& c, const Job& job, const std::vector<Pin>& pins, const RuleFacts& facts) {
   const bool limited = std::all_of(pins.begin(), pins.end(), [](const Pin& p) { return p.kind == Pin::Kind::limit; });
   if (!limited) return;
@@ -72,8 +71,8 @@ void use_limits(search::Configuration& c, const Job& job, const std::vector<Pin>
   }
 }
 
-/// The value nearest to `from` that the job admits for the dimension; nullopt: it admits none of those that are
-/// possible here.
+/// Returns the value nearest to `from` that the job admits for the dimension; nullopt if it admits none of
+/// the possible values.
 std::optional<std::int64_t> admitted_value(const Job& job, Dimension d, std::int64_t from) {
   std::optional<std::int64_t> best;
   for (const std::int64_t v : job::possible_values(d, job)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rule pins break together: they are put into a configuration that is legal without one of them, and whatever no
-// pin names is adapted to it, so that only rules about the pins stay broken.
+// Finds the rule that pins break together. It puts the pins into a configuration that is legal without one of them.
+// It adapts all dimensions that no pin names, so that only rules about the pins stay broken.
 #pragma once
 
 #include <string>
@@ -12,10 +12,11 @@
 
 namespace espalier::planner {
 
-/// What breaks when a pin is put into a configuration that is legal under the other pins: of all pins, where least
-/// breaks.
+/// Returns the rules that break when a pin is put into a configuration that is legal under the other pins. It takes
+/// the pin that breaks the fewest rules.
 std::string broken_rule(const Job& job, const EngineModel& engine, const std::vector<job::Pin>& pins);
-/// What each kind of parallelism breaks when it has all devices: the rules that leave nothing, without any pin.
+/// Returns the rules that each kind of parallelism breaks when it gets all devices: those that exclude everything
+/// without any pin.
 std::string broken_by_each(const Job& job, const EngineModel& engine);
 
 }  // namespace espalier::planner

@@ -73,7 +73,7 @@ TEST(Calibration, RefusesWhatItDoesNotKnow) {
 
 TEST(Calibration, ChangesTheJobThatNamesIt) {
   const auto plain = job_with("engine: megatron-core\n");
-  const auto own = job_with(indented(kCalibration));  // no engine: the calibration's
+  const auto own = job_with(indented(kCalibration));  // without an engine, the calibration's engine is used
   ASSERT_TRUE(plain.ok()) << plain.error().message();
   ASSERT_TRUE(own.ok()) << own.error().message();
   EXPECT_EQ(own->engine, "megatron-core");
@@ -117,7 +117,7 @@ TEST(Calibration, TravelsWithThePlan) {
   EXPECT_FALSE(job_of_plan(*plan).ok());
 }
 
-// A file that does not say what was held out claims nothing; one that does is believed.
+// A file that does not state what was held out claims no error; one that does is trusted.
 TEST(Calibration, TheBasisSaysWhatWasHeldOut) {
   const auto basis = [](const std::string& text) {
     return calibrated_confidence(**read_calibration(text, "mine.yaml"), 10, 16)->basis;
@@ -145,7 +145,7 @@ TEST(Calibration, IntervalWidensAwayFromTheRuns) {
   const auto inside = calibrated_confidence(**c, 10, 16);
   EXPECT_DOUBLE_EQ(inside->low_s, 9);
   EXPECT_DOUBLE_EQ(inside->high_s, 11);
-  const auto outside = calibrated_confidence(**c, 10, 64);  // two doublings: the power √2
+  const auto outside = calibrated_confidence(**c, 10, 64);  // two doublings give the power √2
   EXPECT_NEAR(outside->high_s, 10 * std::pow(1.1, std::sqrt(2.0)), 1e-9);
   EXPECT_NE(outside->basis.find("outside"), std::string::npos);
 }

@@ -12,7 +12,7 @@
 namespace espalier::planner {
 namespace {
 
-/// Counters of the uniform space.
+/// Returns the counters of the uniform space.
 SearchSummary counters_of(const search::Outcome& found) {
   SearchSummary s;
   s.space_size = found.space_size;
@@ -45,7 +45,7 @@ void add_layers(const search::SearchResult& all, SearchSummary& s) {
   l.solved = last.solved;
   l.simulated = last.simulations;
   if (all.layered && &last != &*all.layered) l.simulated += all.layered->simulations;
-  // It speaks of the plan refined; where its gain is too small to show, the answer is another.
+  // These counters belong to the refined plan; if its gain is too small to show, the answer is another plan.
   const bool refined_is_answer = !last.best || all.best_ns() == last.best->iteration_ns;
   if (last.refinement && refined_is_answer) {
     l.refinement_tried = last.refinement->tried;
@@ -56,7 +56,7 @@ void add_layers(const search::SearchResult& all, SearchSummary& s) {
   s.layerwise = std::move(l);
 }
 
-/// How the layers of uniform plans come to their stages, where there is a pipeline.
+/// Describes how uniform plans assign their layers to stages, if there is a pipeline.
 std::string split_of(const search::Outcome& flat, const EngineModel& engine, bool layerwise) {
   const auto pp = flat.by_dimension.find("pp");
   if (pp == flat.by_dimension.end() || pp->second.empty() || pp->second.rbegin()->first < 2) return "";
@@ -67,8 +67,8 @@ std::string split_of(const search::Outcome& flat, const EngineModel& engine, boo
   return layerwise ? "searched; of uniform plans " + uniform : uniform;
 }
 
-/// What an engine with rules leaves of the space that the job asks for; empty: all of it, or uniform plans were asked
-/// for.
+/// Describes the part of the requested space that an engine with rules leaves. Empty: all of it, or the job
+/// requests uniform plans.
 std::string freedom_of(const Job& job, const EngineModel& engine) {
   if (job.search.kind == SpaceKind::uniform || is_unrestricted(engine.layers)) return "";
   return to_string(engine.layers);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The certificate of a search: what of the space was looked at, by which phase, and how far from the optimum the answer
-// can be.
+// Builds the certificate of a search: which part of the space each phase covered, and how far from the optimum the
+// answer can be.
 #pragma once
 
 #include "espalier/planner.h"

@@ -13,13 +13,13 @@
 namespace espalier::planner {
 namespace {
 
-/// A stage to be: consecutive devices of one group.
+/// Places a future stage on consecutive devices of one group.
 struct StageSlot {
   std::int64_t first = 0;
   double rate = 0;
 };
 
-/// The places of stages of `size` devices each, group after group; empty where a group is not whole stages.
+/// Returns the places of stages of `size` devices each, group after group; empty if a group is not whole stages.
 std::vector<StageSlot> places(const Job& job, std::int64_t size, bool fast_first) {
   const Cluster& cluster = job.cluster;
   const auto peak = [&](std::size_t g) { return cluster.groups[g].device.peak_of(job.training.precision).count(); };
@@ -36,7 +36,7 @@ std::vector<StageSlot> places(const Job& job, std::int64_t size, bool fast_first
   return out;
 }
 
-/// The uniform plan with its layers and devices dealt out anew.
+/// Returns the uniform plan with layers and devices assigned by rates.
 Plan dealt(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule,
            const std::vector<StageSlot>& places) {
   std::vector<double> rates;
@@ -99,7 +99,7 @@ std::vector<std::int32_t> split_by_rates(const std::vector<double>& weights, con
   for (std::int32_t i = 0; i + 1 < stages; ++i) {
     wanted += all * rates[static_cast<std::size_t>(i)] / rate;
     const std::int32_t least = out.back() + 1, most = layers - (stages - 1 - i);
-    // One more layer while that brings the sum nearer.
+    // Adds a layer while that brings the sum nearer.
     while (at < most &&
            (at < least || std::abs(before + weights[static_cast<std::size_t>(at)] - wanted) < std::abs(before - wanted)))
       before += weights[static_cast<std::size_t>(at++)];

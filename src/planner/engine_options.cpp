@@ -22,9 +22,9 @@ std::string name_with(const EngineModel& engine, const std::vector<std::string>&
 namespace {
 
 constexpr double kGainWorthNaming = 0.02;
-constexpr double kWorthSearching = 0.01;  ///< of the step, on a plan of the plain engine
-constexpr double kLeaner = 0.05;          ///< of the memory limit
-constexpr std::size_t kProbes = 8;        ///< plans by which an option is found to have no effect on the job
+constexpr double kWorthSearching = 0.01;  ///< share of the step, on a plan of the plain engine
+constexpr double kLeaner = 0.05;          ///< share of the memory limit
+constexpr std::size_t kProbes = 8;        ///< plans that show whether an option has any effect on the job
 
 struct OptionSearch {
   const Job& job;
@@ -47,8 +47,8 @@ std::optional<Prediction> predicted(const OptionSearch& q, const std::vector<std
   return p ? std::optional(*p) : std::nullopt;
 }
 
-/// Plans of the search, the fastest first, each also with selective recomputation: options that change neither time nor
-/// memory of any of them are left out of the search.
+/// Returns plans of the search, the fastest first, each also with selective recomputation. Options that change
+/// neither time nor memory of any of them are left out of the search.
 std::vector<search::Configuration> probes(const OptionSearch& q) {
   std::vector<search::Configuration> out;
   for (const search::Candidate& candidate : q.uniform.simulated) {
@@ -70,8 +70,8 @@ bool has_effect(const OptionSearch& q, const std::string& option) {
   });
 }
 
-/// Whether a search with the options can pay: some plan that was simulated gets faster or leaner by enough with all of
-/// them.
+/// Returns whether a search with the options can pay off: some simulated plan gets enough faster or leaner with
+/// all of them.
 bool may_gain(const OptionSearch& q, const std::vector<std::string>& options) {
   if (options.empty()) return false;
   const std::vector<search::Configuration> all = probes(q);
@@ -84,7 +84,7 @@ bool may_gain(const OptionSearch& q, const std::vector<std::string>& options) {
   });
 }
 
-/// How much the step grows without one of the options, as a share; −1: the plan no longer fits.
+/// Returns the share by which the step grows without one of the options; −1 if the plan no longer fits.
 double loss_without(const OptionSearch& q, std::vector<std::string> options, const std::string& option,
                     const search::Candidate& best) {
   std::erase(options, option);
@@ -93,8 +93,8 @@ double loss_without(const OptionSearch& q, std::vector<std::string> options, con
   return static_cast<double>(p->iteration_ns) / static_cast<double>(best.iteration_ns) - 1;
 }
 
-/// Takes away options that gain too little, the first of the catalogue first; the time of the plan with those that
-/// stay.
+/// Removes options that gain too little, in the order of the catalogue. Updates the time of the plan to
+/// the remaining options.
 void keep_gaining(const OptionSearch& q, std::vector<std::string>& options, search::Candidate& best) {
   const std::vector<std::string> all = options;
   for (const std::string& option : all) {
@@ -110,7 +110,7 @@ void keep_gaining(const OptionSearch& q, std::vector<std::string>& options, sear
   }
 }
 
-/// The best plan with the options; nothing where it is not over 2 % faster than `than_ns`.
+/// Returns the best plan with the options; nullopt if it is not over 2 % faster than `than_ns`.
 std::optional<OptionAnswer> answer_with(const OptionSearch& q, std::vector<std::string> options, std::int64_t than_ns) {
   const EngineModel* engine = options.empty() ? nullptr : find_engine(name_with(q.engine, options));
   if (engine == nullptr) return std::nullopt;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gains of the options of the job's engine (data/engines.yaml, `options`): two answers next to the plain one. The first
-// has options that only change how the same numbers are computed, the second also those that change the numbers. Each
-// is the best plan of a search of its own, and keeps an option only if the step of its plan grows by over 2 % without
-// it.
+// Reports the gains of the options of the job's engine (data/engines.yaml, `options`) as two answers next to the
+// plain one. The first has options that only change how the same numbers are computed. The second also has those that
+// change the numbers. Each answer is the best plan of its own search. An option is kept only if the plan's step grows
+// by over 2 % without it.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@
 
 namespace espalier::planner {
 
-/// The name of the engine with these options.
+/// Returns the name of the engine with these options.
 std::string name_with(const EngineModel& engine, const std::vector<std::string>& options);
-/// Whether one of them changes what is computed.
+/// Returns whether one of the options changes what is computed.
 bool changes_numerics(const EngineModel& engine, const std::vector<std::string>& options);
 
-/// `uniform`: what the search of the plain engine found. Empty: no option gains over 2 %, the engine has none, or its
-/// coefficients are a user's own.
+/// Returns the answers with options. It is empty if no option gains over 2 %, the engine has none, or its
+/// coefficients are the user's own. `uniform` is the outcome of the search with the plain engine.
 std::vector<OptionAnswer> option_answers(const Job& job, const EngineModel& engine, const PlannerOptions& options,
                                          const search::Outcome& uniform, std::int64_t answer_ns);
 

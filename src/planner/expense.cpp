@@ -7,7 +7,7 @@
 namespace espalier::planner {
 namespace {
 
-/// Nodes that some rank lies on.
+/// Returns the nodes on which some rank runs.
 std::set<std::int64_t> used_nodes(const Cluster& cluster, const Program& program) {
   std::set<std::int64_t> nodes;
   for (const RankClass& rank : program.ranks)
@@ -16,12 +16,12 @@ std::set<std::int64_t> used_nodes(const Cluster& cluster, const Program& program
   return nodes;
 }
 
-/// Money for 10⁹ bytes from the devices of one rank class to those of another.
+/// Returns the price of 10⁹ bytes from the devices of one rank class to those of another.
 double egress_price(const Cluster& cluster, const RankClass& from, const RankClass& to) {
   return cluster.egress_price(cluster.group_of(from.device()), cluster.group_of(to.device()));
 }
 
-/// Of activations and their gradients in one step.
+/// Prices the activations and their gradients of one step.
 double message_egress(const Cluster& cluster, const EngineModel& engine, const Program& program) {
   double money = 0;
   for (const RankClass& rank : program.ranks)
@@ -39,7 +39,7 @@ double message_egress(const Cluster& cluster, const EngineModel& engine, const P
   return money;
 }
 
-/// Of gradients that meet between pipelines, once a step.
+/// Prices the gradients that are reduced between pipelines, once per step.
 double gradient_egress(const Cluster& cluster, const Program& program) {
   double money = 0;
   for (const Collective& meeting : program.collectives) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step costs in money:
+// Computes the price of a step:
 //
-//     step = Σ over nodes that the plan uses, all devices of the node, of price_per_device_hour · seconds / 3600
-//          + Σ over ordered pairs of node groups of egress price · 10⁻⁹ · bytes from one to the other
+//     step = Σ price_per_device_hour · seconds / 3600               over all devices of the nodes that the plan uses
+//          + Σ egress price · 10⁻⁹ · bytes from one to the other    over ordered pairs of node groups
 //
-// A node is paid for whole, as clouds let them. Bytes between groups are those of activations and their gradients (what
-// every rank of the sending stage sends, per micro-batch; a rank that sends its tensor-parallel part counts with the
-// part), and of gradients that meet between pipelines: in a ring of P pipelines each rank passes 2·(P − 1)/P of what it
-// answers for on to the next pipeline.
+// Nodes are paid for whole, as clouds rent them out. Bytes between groups come from two sources. The first is
+// activations and their gradients: what every rank of the sending stage sends per micro-batch. A rank that sends only
+// its tensor-parallel part counts with that part. The second is gradients that are reduced between pipelines: in a
+// ring of P pipelines each rank passes 2·(P − 1)/P of its part on to the next pipeline.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@
 
 namespace espalier::planner {
 
-/// Nothing where a node that the plan uses has no price, or the cluster no price at all.
+/// Returns the price; nullopt if the plan uses a node without a price, or the cluster has no prices at all.
 std::optional<Expense> expense_of(const Job& job, const EngineModel& engine, const Timed& timed, double tokens_per_step);
 
 }  // namespace espalier::planner

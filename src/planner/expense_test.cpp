@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two nodes at 2 USD a device and hour, a step of T seconds: 16 · 2 · T / 3600 USD. Where a node has no price there is
-// no figure.
+// Tests the price of a step: two nodes at 2 USD per device and hour for T seconds cost 16 · 2 · T / 3600 USD. A node
+// without a price gives no figure.
 #include "planner/expense.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,8 @@ Job job_on(const std::string& cluster) {
   return job;
 }
 
-/// Two stages of eight devices each, TP2 DP4, four micro-batches of two samples a replica; layers 0 … 4 and 5 … 9.
+/// Builds two stages of eight devices each, TP2 DP4, four micro-batches of two samples per replica; layers 0 … 4 and
+/// 5 … 9.
 Plan two_stages(const Job& job) {
   Plan plan;
   plan.training = job.training;
@@ -78,10 +79,9 @@ TEST(Expense, NothingWithoutEveryPrice) {
                      "devices_per_node: 8, device: a100-sxm-40gb}], inter_group: {bandwidth: 100Gb/s, latency: 5us}}")));
 }
 
-/// 2 samples × 1,024 tokens × 1,024 features × 2 bytes from each of 8 ranks, 4 micro-batches: 4 MiB · 32 = 134,217,728
-/// bytes each way; there at
-/// 0.02 and back at 0.09 a gigabyte. Only the nodes that the plan uses are paid for: the third one of the first group
-/// is not.
+/// Each of 8 ranks sends 2 samples × 1,024 tokens × 1,024 features × 2 bytes in 4 micro-batches: 4 MiB · 32 =
+/// 134,217,728 bytes each way. They cost 0.02 a gigabyte forward and 0.09 back. Only the nodes that the plan uses are
+/// paid for, so the third node of the first group is not.
 TEST(Expense, BytesBetweenSites) {
   const Job job = job_on(
       "{groups: [{name: a, nodes: 1, devices_per_node: 8, device: a100-sxm-80gb, site: east, price_per_device_hour: 3}, {name: "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the public face promises of timelines and engines.
+// Tests what the public interface guarantees about timelines and engines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace espalier::planner {
 namespace {
 
-/// GPT-2 (hidden size 768, 1024 tokens) on four devices: two stages of two data-parallel replicas, 4 micro-batches of 1
-/// sample.
+/// Sets up GPT-2 (hidden size 768, 1024 tokens) on four devices: two stages of two data-parallel replicas, 4
+/// micro-batches of 1 sample.
 struct TwoStages {
   TwoStages() {
     job = std::move(
@@ -27,8 +27,8 @@ struct TwoStages {
   SimulatedPlan simulated;
 };
 
-// A message is the bf16 activation of one sample: 1024 tokens · 768 features · 2 bytes = 1,572,864 bytes. Each of the 4
-// micro-batches sends one forward and one gradient back.
+// A message is the bf16 activation of one sample: 1024 tokens · 768 features · 2 bytes = 1,572,864 bytes. Each of the
+// 4 micro-batches sends one forward and one gradient back.
 TEST(Face, ATimelineSaysWhatMovedBetweenStages) {
   const TwoStages t;
   std::int64_t activations = 0, gradients = 0;
@@ -43,9 +43,9 @@ TEST(Face, ATimelineSaysWhatMovedBetweenStages) {
   EXPECT_EQ(gradients, 4);
 }
 
-// Gradients travel in fp32 (generic engine): what one rank reduces in all is 4 bytes for each of its parameters. Stage
-// 0 holds the embeddings and stage 1 the head, which shares the token table: 50257 · 768 = 38,597,376 elements are held
-// twice. GPT-2 has 124,439,808.
+// Gradients are reduced in fp32 (generic engine): the reductions of one rank move 4 bytes for each of its parameters.
+// Stage 0 holds the embeddings and stage 1 the head, which shares the token table. So 50257 · 768 = 38,597,376
+// elements are held twice. GPT-2 has 124,439,808 parameters.
 TEST(Face, ATimelineSaysWhatCollectivesMove) {
   const TwoStages t;
   std::int64_t bytes = 0;
@@ -59,7 +59,7 @@ TEST(Face, ATimelineSaysWhatCollectivesMove) {
   EXPECT_EQ(bytes, 4 * (124'439'808 + 38'597'376));
 }
 
-// The peak of a rank is the largest sample beside its static bytes; the allocator reserve comes on top (generic: 6 %).
+// The peak of a rank is the largest sample plus its static bytes; the allocator reserve comes on top (generic: 6 %).
 TEST(Face, ATimelineHoldsTheFiguresOfTheResult) {
   const TwoStages t;
   const Timeline& timeline = t.simulated.timeline;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans on several node groups under the flow-level network, by hand: one way between two sites.
+// Checks plans on several node groups under the flow-level network against hand calculations: one path
+// between two sites.
 #include <gtest/gtest.h>
 
 #include "cost/cluster_costs.h"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kPipelines = 2;
 
-/// Two sites of two devices, a line of 1 Gb/s and 10 us between them.
+/// Returns a job on two sites of two devices each, with a line of 1 Gb/s and 10 us between them.
 Job two_sites(NetworkKind network) {
   Job job = test::job(
       "llama-2-7b",
@@ -26,8 +27,8 @@ Job two_sites(NetworkKind network) {
   return job;
 }
 
-/// `pipelines` pipelines of two stages, the first on a device of a, the second on one of b, one micro-batch of one
-/// sample each.
+/// Returns `pipelines` pipelines of two stages, the first on a device of a, the second on one of b. Each has one
+/// micro-batch of one sample.
 Plan across(const Job& job, std::int64_t pipelines) {
   Strategy one;
   one.dp = static_cast<std::int32_t>(job.cluster.devices());
@@ -64,17 +65,17 @@ Times times_of(std::int64_t pipelines) {
   return {timed->network->closed_iteration_ns, timed->simulation.iteration_ns, timed->program.transfers[TransferId(0)].bytes};
 }
 
-// One pipeline has the line to itself: what the closed form says. (The model shares no table between its stages, whose
-// gradient would meet the activations' on the line.)
+// One pipeline has the line to itself, so the closed form applies. (The model shares no table between its stages. The
+// table's gradient would compete with those of the activations on the line.)
 TEST(FlowOnGroups, OnePipelineHasTheLineToItself) {
   const Times alone = times_of(1);
   EXPECT_GT(alone.closed_ns, 0);
   EXPECT_EQ(alone.flow_ns, alone.closed_ns);
 }
 
-// Both pipelines send their activation over the line at once, and their gradient back: half the rate each, so that
-// either message takes the time of its bytes once more. 1024 · 4096 elements of two bytes are 8.4 MB, 67 ms at 1 Gb/s.
-// The closed form gives each message the whole line.
+// Both pipelines send their activation over the line at once, and then their gradient back. Each has half the rate,
+// so either message takes twice the time of its bytes. 1024 · 4096 elements of two bytes are 8.4 MB, which take 67 ms
+// at 1 Gb/s. The closed form gives each message the whole line.
 TEST(FlowOnGroups, TwoPipelinesOverOneLineHaveHalfOfItEach) {
   const Times both = times_of(kPipelines);
   ASSERT_EQ(both.message_bytes, 1024 * 4096 * 2);

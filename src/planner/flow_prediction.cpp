@@ -15,7 +15,7 @@
 namespace espalier::planner {
 namespace {
 
-/// Links of one name together, those without traffic left out.
+/// Merges links of the same name; links without traffic are omitted.
 std::vector<LinkUse> uses_of_links(const cluster::Topology& topology, const sim::FlowNetwork& network,
                                    std::int64_t iteration_ns) {
   std::vector<LinkUse> uses;
@@ -36,7 +36,7 @@ std::vector<LinkUse> uses_of_links(const cluster::Topology& topology, const sim:
   return uses;
 }
 
-/// The program with its traffic laid on the links of the topology.
+/// Returns an executor of the program with its traffic on the links of the topology.
 sim::FlowExecutor executor_of(const cluster::Topology& topology, const cost::RankContexts& contexts, const Plan& plan,
                               const Program& program, const cost::Costs& costs) {
   return {sim::flow_network(topology), sim::traffic_of(contexts, plan, program, costs, topology)};

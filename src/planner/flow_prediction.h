@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A priced program under the flow-level network: everything in flight shares the links of the cluster's topology
-// (docs/network.md).
+// Simulates a priced program under the flow-level network, in which all traffic in flight shares the links of the
+// cluster's topology (docs/network.md).
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,10 @@ namespace espalier::planner {
 
 struct FlowSimulation {
   Simulation simulation;
-  std::vector<LinkUse> links;  ///< in the order of the topology; those without traffic are left out
+  std::vector<LinkUse> links;  ///< in the order of the topology; links without traffic are omitted
 };
-/// `program` folded, of `plan`, priced by `costs_of`. Error: not everything ends.
+/// Simulates `program`, the folded program of `plan`, with the prices of `costs_of`. Returns an error if the program
+/// does not end.
 Result<FlowSimulation> simulate_flow(const cost::ClusterCosts& costs_of, const Plan& plan, const Program& program,
                                      const cost::Costs& costs, bool spans);
 

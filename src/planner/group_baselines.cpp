@@ -20,7 +20,7 @@
 namespace espalier::planner {
 namespace {
 
-/// The job on other devices, with the memory margin that its own have.
+/// Returns the job on another cluster, with the memory margin of its own devices.
 Job on_cluster(const Job& job, Cluster cluster) {
   Job out = job;
   out.search.kind = SpaceKind::uniform;
@@ -30,7 +30,7 @@ Job on_cluster(const Job& job, Cluster cluster) {
   return out;
 }
 
-/// Nodes of `size` devices, each on what a larger node of the group has inside.
+/// Divides nodes into nodes of `size` devices, each with the inner links of a larger node of the group.
 void divide_nodes(NodeGroup& nodes, std::int64_t size) {
   std::vector<FabricLevel> inside;
   for (FabricLevel& level : nodes.intra) {
@@ -54,11 +54,11 @@ search::Outcome searched(const Job& job, const EngineModel& engine, int threads,
   return search::branch_and_bound({&room.model, &room.cluster, room.training, &engine, room.search}, evaluator, how);
 }
 
-/// Of plans on the devices of the job the fastest that fits with the margin; of none the leanest.
+/// Keeps the fastest offered plan that fits with the margin on the job's devices; if none fits, the leanest.
 class Fastest {
  public:
   Fastest(const Job& job, const EngineModel& engine) : job_(job), engine_(engine) {}
-  /// Whether it fits.
+  /// Returns whether the plan fits.
   bool offer(Plan plan) {
     const auto timed = time_plan(job_, engine_, plan, false);
     if (!timed) return false;
@@ -83,13 +83,13 @@ class Fastest {
   std::int64_t time_ = 0, peak_ = 0;
 };
 
-/// A row of the table; without a plan it says why.
+/// Returns a row of the table; without a plan the row holds the reason.
 Alternative row(const Job& job, const EngineModel& engine, const PlannerResult& answer, const std::string& label,
                 const std::optional<Plan>& plan, const std::string& refusal) {
   std::optional<Alternative> found;
   if (plan) found = alternative_of(job, engine, answer, *plan, label);
   if (found) {
-    found->configuration.reset();  // it belongs to another cluster
+    found->configuration.reset();  // it refers to another cluster
     return std::move(*found);
   }
   Alternative none;
@@ -99,7 +99,7 @@ Alternative row(const Job& job, const EngineModel& engine, const PlannerResult& 
   return none;
 }
 
-/// Of each set of degrees that a search among equal devices simulates the fastest, where it really lies.
+/// Offers the fastest plan of each set of degrees that a search among equal devices simulates, on the real devices.
 void offer_found(const Job& job, const Job& equal, const EngineModel& engine, int threads,
                  const std::function<bool()>& interrupted, Fastest& fastest) {
   const search::Outcome found = searched(equal, engine, threads, interrupted, kEqualSimulated);
@@ -133,7 +133,7 @@ std::optional<Plan> by_compute(const Job& job, const EngineModel& engine, const 
   return fastest.best();
 }
 
-/// As judged among equal devices: the first number of stages that fits at all decides.
+/// Judges the preset as on equal devices: the first number of stages with a member that fits decides.
 std::optional<Plan> megatron(const Job& job, const EngineModel& engine, const Baseline& preset) {
   Fastest fastest(job, engine);
   std::int32_t fitting = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands beside plans on unlike devices.
+// Tests the baselines of plans on heterogeneous devices.
 #include "planner/group_baselines.h"
 
 #include <gtest/gtest.h>
@@ -30,12 +30,12 @@ const Alternative* called(const PlannerResult& result, const std::string& word) 
   return nullptr;
 }
 
-// 12 equal layers on rates 2 and 1: 8 and 4.
+// Rates 2 and 1 split 12 equal layers into 8 and 4.
 TEST(SplitByRates, InProportion) {
   EXPECT_EQ(split_by_rates(std::vector<double>(12, 1.0), {2, 1}), (std::vector<std::int32_t>{0, 8}));
-  // 10 on 3, 1 and 1: 6, 2, 2.
+  // Rates 3, 1 and 1 split 10 layers into 6, 2 and 2.
   EXPECT_EQ(split_by_rates(std::vector<double>(10, 1.0), {3, 1, 1}), (std::vector<std::int32_t>{0, 6, 8}));
-  // Layers of 1, 1, 4 on equal rates: the half, 3, is as far from 2 as 6 is from it less one: 2 is nearer.
+  // Layers of 1, 1 and 4 on equal rates: half of the work is 3. A sum of 2 is nearer to it than 6.
   EXPECT_EQ(split_by_rates({1, 1, 4}, {1, 1}), (std::vector<std::int32_t>{0, 2}));
 }
 
@@ -44,7 +44,8 @@ TEST(SplitByRates, EveryStageHasALayer) {
   EXPECT_EQ(split_by_rates({1, 1, 1}, {1, 1, 1000}), (std::vector<std::int32_t>{0, 1, 2}));
 }
 
-// Nodes of four and of eight are nodes of four; of 64 GB and 16 GB, 16; the V100 is the slower one.
+// Nodes of four and of eight devices become nodes of four. The smaller memory is 16 GB, and the V100 is
+// the slower kind.
 TEST(GroupBaselines, AsTheSlowest) {
   const Job job = mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(2, 8, "v100-sxm-16gb"));
   const Job equal = as_slowest(job, false);
@@ -57,7 +58,7 @@ TEST(GroupBaselines, AsTheSlowest) {
   EXPECT_EQ(equal.cluster.inter.back().span, 20);
 }
 
-// A plan on unlike devices says what keeps the usual engines from it.
+// A plan on heterogeneous devices names the rules that keep the usual engines from running it.
 TEST(GroupBaselines, RulesThatKeepEnginesFromThePlanAreNamed) {
   const PlannerResult result = test::planned(mixed(nodes(1, 4, "a100-sxm-80gb"), nodes(1, 2, "v100-sxm-16gb")));
   ASSERT_TRUE(result.runs_on.has_value());
@@ -67,7 +68,7 @@ TEST(GroupBaselines, RulesThatKeepEnginesFromThePlanAreNamed) {
   EXPECT_NE(said->find("megatron-core: MEG-"), std::string::npos) << *said;
 }
 
-// Two groups of 16 are two domains; 4 and 16 have no more than a node in common.
+// Two groups of 16 are two domains; 4 and 16 have only a node in common.
 TEST(GroupBaselines, Domains) {
   const Job sites = mixed(nodes(2, 8, "a100-sxm-80gb"), nodes(2, 8, "a100-sxm-80gb"));
   EXPECT_EQ(as_slowest(sites, true).cluster.inter.size(), 2U);
@@ -77,7 +78,7 @@ TEST(GroupBaselines, Domains) {
   EXPECT_EQ(as_slowest(odd, true).cluster.inter.size(), 1U);
 }
 
-// A device at half its speed makes its kind the slowest.
+// A device at a tenth of its speed makes its kind the slowest.
 TEST(GroupBaselines, ASlowDeviceSetsThePace) {
   const Job job =
       mixed(nodes(1, 4, "a100-sxm-80gb"), "{nodes: 1, devices_per_node: 4, device: h100-sxm-80gb, speed: {\"rank:5\": 0.1}}");
@@ -86,7 +87,7 @@ TEST(GroupBaselines, ASlowDeviceSetsThePace) {
                    0.1 * job.cluster.groups[1].device.peak_of(Precision::fp16).count());
 }
 
-// Where every device must have work, a slow one has it in the pipeline of its group: alone it holds no pipeline.
+// If every device must have work, a slow device joins the pipeline of its group: alone it cannot hold a pipeline.
 TEST(GroupBaselines, ASlowDeviceMayShareAPipeline) {
   const Job job = mixed(nodes(8, 2, "l4"), "{nodes: 6, devices_per_node: 1, device: a100-sxm-40gb, speed: {\"rank:18\": 0.9}}",
                         "gpt2", "engine: generic\nsearch: {devices: all}\n");
@@ -95,8 +96,8 @@ TEST(GroupBaselines, ASlowDeviceMayShareAPipeline) {
   EXPECT_LE(result.search.lower_bound_ns, result.prediction.iteration_ns);
 }
 
-// 12 A100s with 2.7 GiB each hold no pipeline of all 48 samples, and no chain has 84 devices: a group without a plan is
-// searched with fewer samples.
+// 12 A100s with 2.7 GiB each cannot hold a pipeline of all 48 samples, and no chain has 84 devices. So the search
+// tries fewer samples for a group without a plan.
 TEST(GroupBaselines, AGroupThatHoldsNoPlanAloneTakesFewerSamples) {
   const char* text =
       "model: {hidden: 1024, vocabulary: 32000, repeat: 1, blocks: [{heads: 16, ffn: 4096}, {heads: 16, kv_heads: 8, experts: 4, "
@@ -112,8 +113,8 @@ TEST(GroupBaselines, AGroupThatHoldsNoPlanAloneTakesFewerSamples) {
   EXPECT_EQ(test::planned(*job).plan.pipelines.size(), 3U);
 }
 
-// All four kinds of row, though 12 devices are no whole nodes of eight; each has the cluster's own devices, every one
-// of them once.
+// All four kinds of rows exist, though 12 devices are not whole nodes of eight. Each row uses every device of the
+// cluster exactly once.
 TEST(GroupBaselines, BesideAnAnswer) {
   const Job job = mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-40gb"));
   const PlannerResult result = test::planned(job);
@@ -130,16 +131,16 @@ TEST(GroupBaselines, BesideAnAnswer) {
       for (const DeviceRange& range : stage.devices)
         for (std::int64_t n = 0; n < range.count; ++n) used.at(static_cast<std::size_t>(range.first + n * range.stride)) = true;
     EXPECT_EQ(std::count(used.begin(), used.end(), true), 12) << word;
-    // As the row says: simulated again where it lies.
+    // Simulating the plan again on its devices confirms the row.
     const auto again = simulate(job, *row->plan);
     ASSERT_TRUE(again.ok()) << word << ": " << again.error().message();
     EXPECT_EQ(again->prediction.iteration_ns, row->iteration_ns) << word;
   }
 }
 
-// Whatever lies on one node group stage by stage is a start of the search. Chains of stages of one or two devices were
-// 10 % slower than layers in proportion to compute on the first cluster, and 1f1b over a slow link 30 % slower than
-// zb-v on the second.
+// Any baseline whose stages each lie on one node group is a start of the search. On the first cluster, chains of
+// stages of one or two devices were 10 % slower than layers in proportion to compute. On the second, 1f1b over a slow
+// link was 30 % slower than zb-v.
 TEST(GroupBaselines, NoAnswerIsSlower) {
   const Job unlike = test::job("gpt2-xl",
                                "{groups: [" + nodes(2, 4, "a100-sxm-80gb") + ", " + nodes(2, 1, "h100-sxm-80gb") +
@@ -160,7 +161,7 @@ TEST(GroupBaselines, NoAnswerIsSlower) {
   }
 }
 
-// What the job pins holds for the starts too.
+// The job's pins also hold for the starts.
 TEST(GroupBaselines, StartsKeepTheSearchPart) {
   const Job job =
       mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-40gb"), "gpt2", "search: {fix: {micro_batch: 2, pp: 3}}");
@@ -174,8 +175,8 @@ TEST(GroupBaselines, StartsKeepTheSearchPart) {
   }
 }
 
-// An H100 computes 989/312 = 3.17 of what an A100 does: with equally many devices of each, stages of theirs hold about
-// that many times the layers.
+// An H100 computes 989/312 = 3.17 times as much as an A100. With the same number of devices of each kind, its stages
+// hold about that many times the layers.
 TEST(GroupBaselines, LayersInProportion) {
   const Job job = mixed(nodes(1, 8, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-80gb"), "llama-2-7b");
   const std::vector<RecomputeLadder> family = compute_splits(job, as_slowest(job, false), *find_engine("generic"));
@@ -187,14 +188,15 @@ TEST(GroupBaselines, LayersInProportion) {
     seen = true;
     const bool fast_first = stages[0].devices.front().first < 8;
     const Chunk &fast = stages[fast_first ? 0 : 1].chunks.front(), &slow = stages[fast_first ? 1 : 0].chunks.front();
-    // 32 blocks and the head, which has about half the FLOPs of a block here: 0.76 of 32.5 are 24.7.
+    // There are 32 blocks and the head, which has about half the FLOPs of a block here: 0.76 of 32.5 is 24.7.
     EXPECT_NEAR(fast.last() - fast.first() + 1, 25, 1);
     EXPECT_EQ(fast.last() - fast.first() + 1 + slow.last() - slow.first() + 1, 34);
   }
   EXPECT_TRUE(seen);
 }
 
-// Three layers and an odd number of devices: no stage of one device each, nor any larger one that both kinds fill.
+// Three layers and an odd number of devices: stages of one device each do not work, nor does any larger size that
+// both kinds fill.
 TEST(GroupBaselines, NoEqualStages) {
   const Job job = mixed(nodes(1, 3, "a100-sxm-80gb"), nodes(1, 16, "a100-sxm-40gb"));
   EXPECT_TRUE(compute_splits(job, as_slowest(job, false), *find_engine("generic")).empty());
@@ -204,8 +206,8 @@ TEST(GroupBaselines, NoEqualStages) {
   EXPECT_EQ(row->lost_to, "no equal stages fill each group");
 }
 
-// Full recomputation of a uniform plan names the blocks of its fullest stage: 12 blocks in 5 stages, 3 and 2. It can be
-// simulated as it was written.
+// Full recomputation of a uniform plan names the number of blocks of its fullest stage: 12 blocks in 5 stages, 3 and
+// 2. The plan can be simulated as written.
 TEST(GroupBaselines, FullRecomputationOfUnevenStages) {
   const Job job = mixed(nodes(1, 4, "a100-sxm-80gb"), nodes(1, 1, "a100-sxm-40gb"));
   Strategy s;
@@ -220,8 +222,8 @@ TEST(GroupBaselines, FullRecomputationOfUnevenStages) {
   EXPECT_EQ(again->prediction.iteration_ns, given->prediction.iteration_ns);
 }
 
-// Five devices divide 25 of 32 samples among them and the two others take 7; a share in proportion, 23, is divided by
-// one or by four of them.
+// Five devices divide 25 of 32 samples among them and the other two take 7. A proportional share of 23 would use only
+// one or four of the five.
 TEST(GroupBaselines, SharesThatAllDevicesOfAGroupDivide) {
   const Job one =
       load_job(

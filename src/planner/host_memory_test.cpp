@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hosts do not hold under offload: it is they who are named, and what is said to fit does.
+// Tests hosts whose memory is too small for the offloaded state: the error names the hosts, and the
+// suggested changes fit.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -19,8 +20,7 @@ Job on_host(const std::string& memory, const std::string& search, const std::str
                    "{sequence_length: 1024, global_batch: 2}", "engine: " + engine + "\nsearch: " + search + "\n");
 }
 
-// 124,439,808 parameters, 16 bytes each of master weights, moments and fp32 gradients: 1.85 GiB between the devices of
-// the one node.
+// 124,439,808 parameters with 16 bytes each (master weights, moments and fp32 gradients) take 1.85 GiB on the one node.
 TEST(HostMemory, IsNamedWhereItIsWhatLacks) {
   const auto r = plan(on_host("1GB", "{fix: {offload: optimizer}, memory_margin: 0}"), {});
   ASSERT_FALSE(r.ok());

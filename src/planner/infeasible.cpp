@@ -28,13 +28,13 @@ struct Leanest {
   cost::HostNeed host;
 };
 
-/// Which memory has to be least, while the other fits.
+/// Names the memory to minimise, while the other must suffice.
 enum class Lack : std::uint8_t { device, host };
 
-/// The configuration that needs least memory of a device, of those whose hosts hold what is put there; or least of a
-/// host, of those that fit the devices. For each choice of degrees the smallest micro-batch, the widest sharding and
-/// the most recomputation. Overlap and rank order do not change memory. Nothing when the watch stops it: it has not
-/// seen them all.
+/// Returns the configuration that needs the least device memory, among those whose hosts hold the offloaded state.
+/// With Lack::host it returns the one that needs the least host memory, among those that fit the devices. For each
+/// choice of degrees it tries the smallest micro-batch, the widest sharding and the most recomputation. Overlap and
+/// rank order do not change memory. Returns nullopt if the watch stops it, since it has not seen all configurations.
 std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const SearchSpace& restriction, Watch& watch,
                                Lack lack = Lack::device) {
   const search::Problem problem{&job.model, &job.cluster, job.training, &engine, restriction};
@@ -56,7 +56,7 @@ std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const 
   std::optional<search::Configuration> previous;
   space.layer_group([&](const search::Configuration& c) {
     if (watch.stopped()) return;
-    // micro_batch varies innermost and ascends: the first one of each choice is the smallest
+    // micro_batch varies innermost and ascends, so the first one of each choice is the smallest.
     if (previous && previous->strategy == c.strategy && previous->schedule.stages == c.schedule.stages) return;
     previous = c;
     book.prepare(c.schedule.stages);
@@ -79,7 +79,7 @@ std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const 
   return best;
 }
 
-/// GiB, or MiB where a tenth of a GiB would hide the difference.
+/// Formats a size in GiB, or in MiB if a tenth of a GiB would hide the difference.
 std::string size_text(std::int64_t bytes) {
   constexpr std::int64_t kMiB = 1 << 20;
   return bytes >= 10 * 1024 * kMiB ? base::gib(bytes) : std::to_string((bytes + kMiB / 2) / kMiB) + " MiB";
@@ -91,8 +91,8 @@ std::string label_of(const Job& job, const EngineModel& engine, const search::Co
   return plan.label();
 }
 
-/// "without search.fix.zero: 0, TP1 … would fit (20.1 GiB)": each pin that alone stands in the way, else all of them
-/// together.
+/// Returns "without search.fix.zero: 0, TP1 … would fit (20.1 GiB)" for each pin that alone prevents a fit, else for
+/// all of them together.
 std::vector<std::string> by_fewer_pins(const Job& job, const EngineModel& engine, std::int64_t limit, Watch& watch) {
   constexpr std::size_t kMost = 8;  // each costs a search for the leanest configuration
   std::vector<job::Pin> pins = job::pins_of(job, engine);
@@ -113,14 +113,14 @@ std::vector<std::string> by_fewer_pins(const Job& job, const EngineModel& engine
   return out;
 }
 
-/// Options of the engine, with or without offload to host memory.
+/// Holds options of the engine, with or without offload to host memory.
 struct Relief {
   std::vector<std::string> options;
   std::optional<Offload> offload;
 };
 
-/// Options that keep what is computed come first: none, each, all together; then each that changes it, alone and with
-/// all the former.
+/// Lists options that keep the numerics first: none, each, all together. Then it lists each option that changes them,
+/// alone and with all the former.
 std::vector<std::vector<std::string>> sets_of_options(const EngineModel& engine) {
   std::vector<std::vector<std::string>> out = {{}};
   std::vector<std::string> execution;
@@ -159,7 +159,7 @@ std::string text_of(const Relief& relief, const EngineModel& with) {
   return base::joined(parts, " with ");
 }
 
-/// "engine: fsdp2+chunked-loss with search.fix.offload: activations would fit (52.7 GiB a device)".
+/// Returns "engine: fsdp2+chunked-loss with search.fix.offload: activations would fit (52.7 GiB a device)".
 std::string by_options_or_offload(const Job& job, const EngineModel& engine, std::int64_t limit, Watch& watch) {
   if (job.engine_model || job.calibration || engine.name != engine.base) return "";
   for (const Relief& relief : reliefs(job, engine)) {
@@ -183,7 +183,7 @@ Job with_nodes(const Job& job, std::int64_t nodes) {
   auto& group = more.cluster.groups.front();
   group.nodes = nodes;
   if (more.cluster.inter.empty() && !group.intra.empty()) {
-    FabricLevel network = group.intra.back();  // only memory is asked for; the speed of this level plays no part
+    FabricLevel network = group.intra.back();  // only memory matters here, not the speed of this level
     network.name = "network";
     more.cluster.inter.push_back(network);
   }
@@ -192,7 +192,7 @@ Job with_nodes(const Job& job, std::int64_t nodes) {
   return more;
 }
 
-/// Memory of the leanest configuration on so many nodes, where it fits.
+/// Returns the memory of the leanest configuration on this many nodes, if it fits.
 std::optional<std::int64_t> fitting_bytes(const Job& job, const EngineModel& engine, std::int64_t nodes, Watch& watch) {
   const Job more = with_nodes(job, nodes);
   const auto lean = leanest(more, engine, job.search, watch);
@@ -200,8 +200,8 @@ std::optional<std::int64_t> fitting_bytes(const Job& job, const EngineModel& eng
   return lean->peak_bytes;
 }
 
-/// Doublings up to the first that fits, then a few halvings of the gap below it. Numbers of nodes that have no legal
-/// configuration count as not fitting, so that a smaller number between those tried may fit as well.
+/// Tries doublings of the nodes up to the first number that fits, then halves the gap below it a few times. Numbers of
+/// nodes without a legal configuration count as not fitting, so a smaller number between the tried ones may also fit.
 std::string by_more_nodes(const Job& job, const EngineModel& engine, Watch& watch) {
   constexpr int kHalvings = 4;  // each costs a search for the leanest configuration
   const NodeGroup& group = job.cluster.groups.front();
@@ -240,13 +240,13 @@ std::string by_shorter_sequence(const Job& job, const EngineModel& engine, Watch
   return "";
 }
 
-/// Usable memory of a device whose share beside the margin holds `peak` bytes.
+/// Returns the usable memory of a device that holds `peak` bytes outside the memory margin.
 std::int64_t devices_for(const Job& job, std::int64_t peak) {
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(peak) / (1.0 - memory_margin_of(job).share)));
 }
 
-/// The limit that the job sets, where the device itself has enough; else a device that does. Whole MiB, rounded up, so
-/// that it fits.
+/// Suggests a higher limit in the job if the device itself has enough memory; else a device that does. The limit is
+/// in whole MiB, rounded up, so that the plan fits.
 std::string by_more_memory(const Job& job, std::int64_t peak_bytes) {
   Cluster unlimited = job.cluster;
   unlimited.memory_limit.reset();
@@ -261,10 +261,11 @@ std::string by_more_memory(const Job& job, std::int64_t peak_bytes) {
 
 namespace {
 
-/// Whole gigabytes, rounded up: as cluster files say it, and enough.
+/// Formats whole gigabytes as cluster files do, rounded up so that they suffice.
 std::string host_text(std::int64_t bytes) { return std::to_string((bytes + 999'999'999) / 1'000'000'000) + "GB"; }
 
-/// Devices have room, and hosts do not: the configuration that asks least of them, and what would hold it.
+/// Explains that devices have room but hosts do not. Names the configuration that needs the least of them, and the
+/// memory that would hold it.
 Error hosts_lack(const Job& job, const EngineModel& engine, const search::Outcome& found, const Leanest& lean, Watch& watch) {
   std::string hint = "cluster.host.memory: " + host_text(lean.host.bytes) + " would fit";
   for (const std::string& change : by_fewer_pins(job, engine, memory_room_bytes(job), watch)) hint += "; or " + change;
@@ -276,7 +277,7 @@ Error hosts_lack(const Job& job, const EngineModel& engine, const search::Outcom
       "at most " + size_text(lean.host.memory) + " a node (cluster.host.memory)", hint};
 }
 
-/// One node group of equal devices.
+/// Explains why nothing fits on one node group of equal devices.
 Error no_room(const Job& job, const EngineModel& engine, const search::Outcome& found, Watch& watch) {
   watch.stands({"memory", 0, 0, "looking for what would fit", 0, 0});
   if (found.space_size == 0) return nothing_legal(job, engine);
@@ -309,7 +310,7 @@ Error no_room(const Job& job, const EngineModel& engine, const search::Outcome& 
   return Error{ErrorKind::infeasible, "memory", what, expected, hint};
 }
 
-/// Several node groups, or devices of unequal speed.
+/// Explains why nothing fits on several node groups, or on devices of unequal speed.
 Error no_room_on_groups(const Job& job, const search::SearchResult& found) {
   std::string room;
   for (std::size_t g = 0; g < job.cluster.groups.size(); ++g)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When nothing fits: how much memory the leanest configuration needs, and the nearest change that would fit.
+// Explains why nothing fits: the memory that the leanest configuration needs, and the nearest change that would fit.
 #pragma once
 
 #include <functional>

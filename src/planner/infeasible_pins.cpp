@@ -17,7 +17,7 @@ namespace {
 
 using job::Pin;
 
-/// Pins that exclude everything, none of which can be spared for that; empty when the rules do so without any pin.
+/// Returns pins that exclude everything, each of them necessary; empty if the rules do so without any pin.
 std::vector<Pin> conflicting(const Job& job, const EngineModel& engine) {
   std::vector<Pin> pins = job::pins_of(job, engine);
   for (std::size_t i = 0; i < pins.size();) {
@@ -30,12 +30,11 @@ std::vector<Pin> conflicting(const Job& job, const EngineModel& engine) {
   return pins;
 }
 
-// ---- changes that would do
-// ------------------------------------------------------------------------------------------------------
+// ---- suggested changes --------------------------------------------------------------------------------------------
 
 constexpr std::size_t kMostSuggestions = 4;
 
-/// Candidates around a value, nearest first by ratio.
+/// Sorts candidates by their ratio to a value, nearest first.
 std::vector<std::int64_t> nearest_first(std::vector<std::int64_t> values, std::int64_t from) {
   const auto distance = [from](std::int64_t v) {
     const double low = static_cast<double>(std::min(v, from)) + 1, high = static_cast<double>(std::max(v, from)) + 1;
@@ -45,7 +44,8 @@ std::vector<std::int64_t> nearest_first(std::vector<std::int64_t> values, std::i
   return values;
 }
 
-/// "search.fix.pp: 1" in place of what the job says of that dimension; empty when no one value would do.
+/// Returns "search.fix.pp: 1" to replace the job's value of that dimension; if no single value works, the suggestion
+/// to drop the pin, or an empty text.
 std::string changed_pin(const Job& job, const EngineModel& engine, const Pin& pin) {
   const Dimension d = *parse_dimension(pin.dimension);
   SearchSpace space = job.search;
@@ -74,7 +74,7 @@ std::string changed_pin(const Job& job, const EngineModel& engine, const Pin& pi
   return any_legal(job, engine, space) ? "no " + job::text_of(pin, job, engine) : "";
 }
 
-/// "engine: megatron-core or nemo": engines that can run what the job asks for.
+/// Returns "engine: megatron-core or nemo": engines that can run the job.
 std::string other_engines(const Job& job) {
   constexpr std::size_t kMost = 3;
   std::string out;
@@ -96,7 +96,7 @@ std::vector<std::string> suggestions(const Job& job, const EngineModel& engine, 
   return out;
 }
 
-/// Multiples of the devices around the batch, and fewer or more nodes: changes of the job when no pin is to blame.
+/// Suggests multiples of the devices near the batch, and fewer or more nodes: changes of the job if no pin is to blame.
 std::vector<std::string> other_sizes(const Job& job, const EngineModel& engine) {
   std::vector<std::string> out;
   const std::int64_t devices = job.cluster.devices(), batch = job.training.global_batch;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exit 4 names the pins that exclude each other: all that are needed for that and none more, the rule, and changes that
-// work.
+// Tests exit code 4: the message names the minimal set of pins that exclude each other, the rule, and
+// changes that work.
 #include "planner/infeasible_pins.h"
 
 #include <filesystem>
@@ -18,7 +18,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// GPT-2 in small: 12 blocks (14 layers), 12 heads, on 8 devices with a batch of 64.
+/// Returns a small GPT-2: 12 blocks (14 layers), 12 heads, on 8 devices with a batch of 64.
 Result<Job> job_with(const std::string& search, const std::string& rest = "") {
   return load_job(
       "model: {model_type: gpt2, n_layer: 12, n_embd: 96, n_head: 12, n_positions: 128, vocab_size: 256}\n"
@@ -36,7 +36,7 @@ Error refused(const std::string& search, const std::string& rest = "") {
   return result ? Error{} : result.error();
 }
 
-// tp · cp · dp · pp is the number of devices: 8 · 1 · 1 · 2 = 16.
+// tp · cp · dp · pp must equal the number of devices: 8 · 1 · 1 · 2 = 16 does not.
 TEST(Excluded, NamesThePinsTogether) {
   const Error e = refused("{fix: {tp: 4, pp: 4, zero: 1}, limits: {vpp: 4}}");
   EXPECT_EQ(e.kind, ErrorKind::infeasible);
@@ -77,7 +77,7 @@ TEST(Excluded, TheEngineCanBeOneOfThem) {
   EXPECT_THAT(e.hint, HasSubstr("engine: generic"));
 }
 
-// 31 is prime: 32 samples, 12 heads, 14 layers and 128 tokens (zig-zag: 62 slices) are no multiples of it.
+// 31 is prime: 32 samples, 12 heads, 14 layers and 128 tokens (zig-zag: 62 slices) are not multiples of it.
 TEST(Excluded, WithoutPinsTheRulesAreNamed) {
   const auto odd = load_job(
       "model: {model_type: gpt2, n_layer: 12, n_embd: 96, n_head: 12, n_positions: 128, vocab_size: 256}\n"
@@ -119,9 +119,9 @@ TEST(SpaceValues, AListMayHoldValuesForLargerClusters) {
   EXPECT_TRUE(job_with("{allow: {tp: [1, 2, 16]}, limits: {pp: 64}, forbid: {dp: 32}}"));
 }
 
-// What memory excludes is said so, with the pin that costs it. Without parallelism beyond data, a device holds
-// parameters, gradients and states of all 1.4 M weights; ZeRO over 8 divides them, so that nine tenths of the memory
-// are enough once zero is free.
+// If memory excludes all plans, the error names memory and the pin that costs it. With data parallelism alone, a
+// device holds parameters, gradients and states of all 1.4 M weights. ZeRO over 8 divides them, so nine tenths of the
+// memory suffice once zero is free.
 TEST(Infeasible, NamesThePinThatCostsTheMemory) {
   auto job = job_with("{fix: {zero: 0, tp: 1, pp: 1, cp: 1, recompute: none, micro_batch: 1}, memory_margin: 0}");
   ASSERT_TRUE(job) << job.error().message();
@@ -192,7 +192,7 @@ TEST(Job, NotesSayWhatIsNotPlannedAndWhatIsTooLong) {
   ASSERT_EQ(loud->notes.size(), 2u);
   EXPECT_THAT(loud->notes[0], HasSubstr("flux_capacitors"));
   EXPECT_THAT(loud->notes[1], AllOf(HasSubstr("512"), HasSubstr("max_position_embeddings 256")));
-  // every answer carries them, and so does the job that a plan embeds
+  // Every answer carries the notes, and so does the job that a plan embeds.
   const auto result = plan(*loud, {});
   ASSERT_TRUE(result) << result.error().message();
   EXPECT_EQ(result->notes, loud->notes);

@@ -30,7 +30,7 @@ Result<IntervalTable> read_intervals(std::string_view yaml, const std::string& w
 }
 
 const IntervalTable& shipped_intervals() {
-  // Read-only after construction: a constant that happens to be written as text.
+  // Read-only after construction: a constant that happens to be stored as text.
   static const IntervalTable table = base::shipped(read_intervals(embedded::intervals_yaml, "data/calibration/intervals.yaml"),
                                                    "data/calibration/intervals.yaml");
   return table;

@@ -40,7 +40,7 @@ Result<std::vector<IntervalException>> read_interval_exceptions(std::string_view
 }
 
 const std::vector<IntervalException>& shipped_interval_exceptions() {
-  // Read-only after construction: a constant that happens to be written as text.
+  // Read-only after construction: a constant that happens to be stored as text.
   static const std::vector<IntervalException> rows =
       base::shipped(read_interval_exceptions(embedded::interval_exceptions_yaml, "data/calibration/interval_exceptions.yaml"),
                     "data/calibration/interval_exceptions.yaml");

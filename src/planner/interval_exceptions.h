@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kinds of jobs that published runs show to take longer than predicted, with no run of theirs behind the intervals
-// (interval.h): adapters whose weights are gathered module by module, experts with uneven loads. Their interval reaches
-// the slowest published run, t·high, and its basis names the kind.
+// Widens intervals for kinds of jobs that took longer in published runs than predicted. The intervals (interval.h)
+// contain no run of these kinds: adapters whose weights are gathered module by module, and experts with uneven loads.
+// Their interval reaches the slowest published run, t·high, and its basis names the kind.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace espalier::planner {
 
-/// A row of data/calibration/interval_exceptions.yaml. A condition without a value always holds.
+/// Holds a row of data/calibration/interval_exceptions.yaml. A condition without a value always holds.
 struct IntervalException {
   std::string engine;  ///< base name
   std::string kind;    ///< "adapters under ZeRO-3"
@@ -29,15 +29,15 @@ struct IntervalException {
 Result<std::vector<IntervalException>> read_interval_exceptions(std::string_view yaml, const std::string& where);
 const std::vector<IntervalException>& shipped_interval_exceptions();
 
-/// The properties that conditions name.
+/// Holds the properties that conditions name.
 struct IntervalFacts {
   std::string engine;  ///< base name
   bool adapters = false, experts = false, device_runs = true;
-  std::vector<int> zero;  ///< of every strategy of the plan
+  std::vector<int> zero;  ///< the ZeRO stages of all strategies of the plan
 };
 IntervalFacts interval_facts(const Job& job, const EngineModel& engine, const Program& program);
 
-/// The interval, widened by the first row that holds where it does not reach as far.
+/// Returns the interval; the first row that holds widens it if the interval does not reach as far.
 PredictionInterval widened(PredictionInterval interval, const IntervalFacts& facts, const std::vector<IntervalException>& rows);
 
 }  // namespace espalier::planner

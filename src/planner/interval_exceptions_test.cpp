@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs that published runs show to be slower than predicted have intervals that reach these runs; all others keep
-// theirs.
+// Tests that jobs which ran slower than predicted in published runs have intervals that reach these runs. All other
+// jobs keep their intervals.
 #include "planner/interval_exceptions.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ TEST(IntervalExceptions, AnUnknownKeyIsAnError) {
   EXPECT_FALSE(read_interval_exceptions("schema: x\nexceptions: [{engine: a, kind: k, high: 0.5, source: s}]", "test").ok());
 }
 
-// Qwen2-72B, LoRA under DeepSpeed's ZeRO-3 on 8 H100: 48 s a step were published
+// Qwen2-72B with LoRA under DeepSpeed's ZeRO-3 on 8 H100 took 48 s a step in a published run
 // (data/calibration/interval_exceptions.yaml). ZeRO-2 keeps its interval.
 TEST(IntervalExceptions, APredictionReachesThePublishedRun) {
   const auto predicted = [](ZeroStage zero) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the layer-wise search adds to a uniform answer, and what the two certificates speak of.
+// Tests what the layer-wise search adds to a uniform answer, and the scope of the two certificates.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,9 +41,10 @@ std::vector<std::int32_t> firsts(const Plan& plan) {
   return first;
 }
 
-// GPT-2: embedding, 12 blocks and a head over 50,257 tokens, worth some five blocks, on the eight chunks of zb-v over
-// four stages. Stage 0 has the first and the last chunk: with any block beside embedding and head it is the slowest.
-// The policy does not see that, since it balances chunks and not stages; moving boundaries does.
+// GPT-2 has an embedding, 12 blocks and a head over 50,257 tokens, which costs as much as about five blocks. It runs
+// on the eight chunks of zb-v over four stages. Stage 0 has the first and the last chunk, so any block in addition to
+// embedding and head makes it the slowest. The policy misses this, since it balances chunks and not stages; moving
+// boundaries fixes it.
 TEST(LayeredAnswer, ChunksOfZbVAreBalanced) {
   const char* training = "{sequence_length: 1024, global_batch: 64}";
   const PlannerResult uniform = planned("gpt2", "rtx-4090", 4, training, "{fix: {schedule: zb-v, pp: 4}}");
@@ -63,7 +64,8 @@ TEST(LayeredAnswer, ChunksOfAnInterleavedPipelineAreBalanced) {
   EXPECT_LT(layered.prediction.iteration_ns, layered.search.layerwise->uniform_ns * 993 / 1000);
 }
 
-// Bounded by its work alone, a job pinned to gpipe showed a gap as large as its bubble: (4 − 1)/m of the work and more.
+// With a bound from its work alone, a job pinned to gpipe showed a gap as large as its bubble: (4 − 1)/m of the
+// work or more.
 TEST(LayeredAnswer, APinnedSchedulesBoundIsThatOfTheSchedule) {
   const PlannerResult r = planned("llama-3-8b", "a100-sxm-80gb", 8, "{sequence_length: 4096, global_batch: 32}",
                                   "{space: layerwise, fix: {schedule: gpipe, pp: 4}}");
@@ -97,7 +99,7 @@ TEST(LayeredAnswer, SaysThatTheSplitIsByPolicy) {
   EXPECT_EQ(flat.search.split, "") << "no pipeline, nothing to split";
 }
 
-// What would print as "0.0 % less time" is not worth other strategies for its layers.
+// A gain that would print as "0.0 % less time" does not justify different strategies for the layers.
 TEST(LayeredAnswer, AGainThatDoesNotShowKeepsTheUniformPlan) {
   const PlannerResult r = planned("bert-large-uncased", "v100-sxm-16gb", 8,
                                   "{sequence_length: 512, global_batch: 256, precision: fp16}", "{space: layerwise}");
@@ -106,7 +108,7 @@ TEST(LayeredAnswer, AGainThatDoesNotShowKeepsTheUniformPlan) {
   EXPECT_TRUE(r.plan.uniform() ? ns == uniform : ns * 10'000 <= uniform * 9'995) << ns << " beside " << uniform;
 }
 
-/// Memory so short that some layers must save it, and some need not.
+/// Plans with so little memory that some layers must save it and others need not.
 PlannerResult layerwise_answer() {
   return test::planned(test::job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090, memory_limit: 6GiB}",
                                  "{sequence_length: 1024, global_batch: 32}",
@@ -126,14 +128,14 @@ TEST(Layerwise, TheBestUniformPlanStandsBesideTheAnswer) {
   ASSERT_TRUE(uniform->plan.has_value());
   EXPECT_TRUE(uniform->plan->uniform());
   EXPECT_THAT(uniform->lost_to, HasSubstr("+"));
-  for (auto it = uniform + 1; it != r.alternatives.end(); ++it) {  // runners-up: others
+  for (auto it = uniform + 1; it != r.alternatives.end(); ++it) {  // runners-up are other plans
     EXPECT_FALSE(it->baseline);
     EXPECT_NE(it->label, uniform->plan->label());
   }
 }
 
-// GPT-2 and Llama 3.2 1B share the table of embedding and head: one parameter cannot lie as TP 2 and as ZeRO-3 at once,
-// and the cheaper of the two was what a plan paid. A document that says so is refused, whatever the stages.
+// GPT-2 and Llama 3.2 1B share the table of embedding and head. One parameter cannot have the layouts TP 2 and ZeRO-3
+// at once, yet a plan used to pay the cheaper of the two. A document with both is rejected, whatever the stages.
 TEST(Layerwise, EmbeddingAndHeadOfATiedModelAgree) {
   const std::vector<Job> tied = {
       test::job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 1024, global_batch: 32}",
@@ -178,8 +180,8 @@ TEST(Layerwise, ReasonsCompareWithTheBestUniformPlan) {
   EXPECT_TRUE(std::any_of(r.reasons.begin(), r.reasons.end(), faster)) << r.brief();
 }
 
-// Megatron-Core has one strategy for all layers and any number of them a stage (--pipeline-model-parallel-layout): the
-// head of GPT-2 is worth some five blocks, so that equal stages are not the best.
+// Megatron-Core has one strategy for all layers and any number of layers per stage (--pipeline-model-parallel-layout).
+// The head of GPT-2 costs about as much as five blocks, so equal stages are not the best.
 TEST(LayeredAnswer, EnginesAreSearchedForWhatTheyCanVary) {
   const std::string training = "{sequence_length: 1024, global_batch: 64}\nengine: ";
   const char* pipeline = "{space: layerwise, fix: {pp: 4}, allow: {schedule: [1f1b]}}";
@@ -191,7 +193,7 @@ TEST(LayeredAnswer, EnginesAreSearchedForWhatTheyCanVary) {
                                      *load_model_file(ESPALIER_SOURCE_DIR "/models/gpt2/config.json"), megatron.plan)
                   .empty());
   EXPECT_THAT(megatron.brief(), HasSubstr("stages in: layers"));
-  // What cannot vary anything is planned uniformly, proven as such.
+  // An engine that cannot vary anything is planned uniformly, and the answer is proven as such.
   const PlannerResult deepspeed = planned("gpt2", "rtx-4090", 4, training + "deepspeed", "{space: full, limits: {pp: 2}}");
   EXPECT_EQ(deepspeed.search.freedom, "layers may differ in: nothing; stages in: nothing");
   EXPECT_TRUE(deepspeed.plan.uniform());

@@ -15,7 +15,7 @@ using Property = bool (*)(const Strategy&);
 
 std::int32_t blocks_of(const Plan& plan) { return last_layer_of(plan) - 1; }
 
-/// Blocks of one stage that have a property.
+/// Counts the blocks of one stage that have a property.
 std::int32_t blocks_with(const Stage& stage, std::int32_t last_layer, Property has) {
   std::int32_t n = 0;
   for (const Chunk& chunk : stage.chunks) {
@@ -38,7 +38,7 @@ std::int32_t sum(const std::vector<std::int32_t>& values) {
   return n;
 }
 
-/// " (by stage: 2, 1, 0, 0)" where the pipeline is short enough to be read.
+/// Returns " (by stage: 2, 1, 0, 0)" if the pipeline is short enough to read.
 std::string by_stage(const std::vector<std::int32_t>& blocks) {
   if (blocks.size() < 2 || blocks.size() > 16) return "";
   std::string out;
@@ -46,14 +46,14 @@ std::string by_stage(const std::vector<std::int32_t>& blocks) {
   return out + ")";
 }
 
-/// "3 of 48 blocks", "none of 48 blocks", "all 48 blocks".
+/// Returns "3 of 48 blocks", "none of 48 blocks" or "all 48 blocks".
 std::string some_of(std::int32_t n, std::int32_t all) {
   if (n == all) return cat("all ", std::to_string(all), " blocks");
   return cat(n == 0 ? "none" : std::to_string(n), " of ", std::to_string(all), " blocks");
 }
 
-/// "3 of 48 blocks recompute in full (by stage: 3, 0, 0, 0); in the best uniform plan all do." Nothing where the answer
-/// is not mixed and the other is the same.
+/// Adds "3 of 48 blocks recompute in full (by stage: 3, 0, 0, 0); in the best uniform plan all do." Adds nothing if
+/// the blocks of the answer are alike and the other plan has the same.
 void property_sentence(const PlannerResult& r, const Plan* uniform, const char* doing, Property has,
                        std::vector<std::string>& out) {
   const std::vector<std::int32_t> here = blocks_by_stage(r.plan, has);
@@ -72,7 +72,7 @@ void property_sentence(const PlannerResult& r, const Plan* uniform, const char* 
   out.push_back(sentence + ".");
 }
 
-/// The plan takes its stages' shares unevenly: what even ones cost.
+/// Adds the cost of an even split, if the plan splits its layers unevenly over the stages.
 void partition_sentence(const PlannerResult& r, std::vector<std::string>& out) {
   if (!r.search.layerwise) return;
   const std::vector<std::int32_t> counts = stage_counts(r.plan);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why strategies differ between the layers of an answer: what it treats unlike the best uniform plan, and what an even
-// split would cost. Every figure is one that the search simulated or that stands in the plans.
+// Explains why strategies differ between the layers of an answer: where it departs from the best uniform plan, and
+// what an even split would cost. Every figure was simulated by the search or is part of the plans.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace espalier::planner {
 
-/// Sentences about a plan that is not uniform; the best uniform plan is compared where the alternatives hold it.
+/// Returns sentences about a plan that is not uniform. They compare it with the best uniform plan if the
+/// alternatives hold one.
 std::vector<std::string> layerwise_reasons(const PlannerResult& result);
 
 }  // namespace espalier::planner

@@ -16,8 +16,8 @@ Plan two_stages(const Strategy& early, const Strategy& late) {
   return plan;
 }
 
-/// Embedding + 3 blocks, 2 blocks + head. The first stage recomputes two of its three blocks; a uniform plan must
-/// recompute all.
+/// Returns an answer of two stages: embedding + 3 blocks, 2 blocks + head. The first stage recomputes two of its
+/// three blocks; a uniform plan must recompute all.
 PlannerResult answer() {
   Strategy plain;
   plain.dp = 2;
@@ -60,7 +60,7 @@ TEST(LayerwiseReasons, CompareShardingWithTheUniformPlan) {
                           "The stages hold 4+3 layers: an even split does not fit."));
 }
 
-// A plan read from a file has no search and no alternatives: its own layers are all there is to say.
+// A plan read from a file has no search and no alternatives, so the sentences cover only its own layers.
 TEST(LayerwiseReasons, WithoutASearchThePlanAlone) {
   PlannerResult r = answer();
   r.alternatives.clear();

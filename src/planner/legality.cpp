@@ -34,7 +34,7 @@ Status illegal(const Job& job, const EngineModel& engine, const Strategy& strate
 
 namespace {
 
-/// Applies the rules of the space and of the engine to one range of a pipeline, as if all layers were like it.
+/// Applies the rules of the space and of the engine to one range of a pipeline, as if all layers had its strategy.
 Status illegal_range(const Job& job, const Pipeline& pipeline, bool uniform, const LayerRange& range) {
   const std::int64_t devices = device_count(pipeline);
   Strategy s = range.strategy;
@@ -54,7 +54,7 @@ Status illegal_range(const Job& job, const Pipeline& pipeline, bool uniform, con
   return illegal(job, *find_engine(job.engine), s, schedule);
 }
 
-/// The same for a stage that is unlike others: the rules of a cluster of its own devices, which it fills alone.
+/// Applies the rules to a stage that differs from others: those of a cluster of its own devices, which it fills alone.
 Status illegal_stage(const Job& job, const Pipeline& pipeline, bool uniform, const Stage& stage, const LayerRange& range) {
   NodeGroup nodes = job.cluster.groups[job.cluster.group_of(stage.devices.front().first)];
   nodes.nodes = 1;
@@ -62,7 +62,7 @@ Status illegal_stage(const Job& job, const Pipeline& pipeline, bool uniform, con
   Strategy s = range.strategy;
   s.overlap.p2p = false;
   if (s.recompute.kind == RecomputeKind::full) {
-    // Of a uniform plan the number may be that of its fullest stage.
+    // In a uniform plan the number may be that of its fullest stage.
     const bool too_many = !uniform && s.recompute.layers > range.last - range.first + 1;
     if (s.recompute.layers < 1 || too_many)
       return Error{ErrorKind::bad_input, "", "full recomputation of " + std::to_string(s.recompute.layers) + " layers",
@@ -75,13 +75,13 @@ Status illegal_stage(const Job& job, const Pipeline& pipeline, bool uniform, con
   else
     nodes.nodes = schedule.stages;  // as if all stages were like it
   schedule.micro_batch = static_cast<std::int32_t>(pipeline.samples_per_microbatch() / s.dp);
-  if (schedule.stages == 1) s.order = RankOrder::tp_cp_dp_pp;  // of one stage every order is the same
+  if (schedule.stages == 1) s.order = RankOrder::tp_cp_dp_pp;  // with one stage every order is the same
   Job alone = job;
   alone.cluster.groups = {std::move(nodes)};
   return illegal(alone, *find_engine(job.engine), s, schedule);
 }
 
-/// A restriction of a dimension that plans on unlike devices do not vary, which would be passed over.
+/// Rejects a restriction of a dimension that plans on heterogeneous devices do not vary: the search would ignore it.
 Status unsearched_pin(const SearchSpace& space) {
   constexpr std::array kSearched = {Dimension::pp,      Dimension::tp,        Dimension::sp,          Dimension::cp,
                                     Dimension::cp_kind, Dimension::ep,        Dimension::etp,         Dimension::dp,
@@ -117,8 +117,8 @@ Status device_choice(const Job& job, const EngineModel& engine) {
     return Error{ErrorKind::bad_input, "search.devices", "equal on a cluster of " + found, "any",
                  "no plan spreads its stages equally over unlike devices"};
   }
-  // Equal stages at the pace of the slowest device are what an engine for equal stages runs, and an answer. Pins are
-  // the search's to keep (searched_pins): a configuration that is given has its own.
+  // Equal stages at the pace of the slowest device are what an engine for equal stages runs, so they are an answer.
+  // The search itself checks pins (searched_pins); an explicit configuration sets its own values.
   if (one_group && job.cluster.has_speeds() && !job.search.devices) return std::nullopt;
   if (is_unrestricted(engine.layers)) return unsearched_pin(job.search);
   return Error{ErrorKind::bad_input, one_group ? "search.devices" : "cluster.groups",
@@ -138,7 +138,8 @@ Status layerwise_dimensions(const SearchSpace& space) {
 
 namespace {
 
-/// The strategies of a pipeline against the rules of space and engine. `plan` has it alone.
+/// Checks the strategies of a pipeline against the rules of space and engine. The pipeline must be the only
+/// one of `plan`.
 Status illegal_pipeline(const Job& job, const Plan& plan, bool unlike, const std::string& where) {
   const Pipeline& pipeline = plan.only_pipeline();
   const bool uniform = plan.uniform();
@@ -162,7 +163,7 @@ Status illegal_pipeline(const Job& job, const Plan& plan, bool unlike, const std
   return std::nullopt;
 }
 
-/// So many of the devices of a cluster of one group: whole nodes, or part of one.
+/// Returns a cluster of this many devices of a cluster of one group: whole nodes, or part of one.
 Cluster cluster_of_devices(Cluster cluster, std::int64_t devices) {
   NodeGroup& group = cluster.groups.front();
   const bool whole_nodes = devices % group.devices_per_node == 0;
@@ -177,7 +178,7 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
   const std::int64_t devices = device_count(plan);
   const std::int32_t last_layer = last_layer_of(plan);
   const bool unlike = cost::on_unlike_devices(plan, job.cluster);
-  // Equal stages on some of the devices are a plan of these alone (search.devices: any).
+  // Equal stages on some of the devices form a plan of these alone (search.devices: any).
   const bool part = !unlike && devices < job.cluster.devices() && device_block(plan.only_pipeline(), job.cluster).has_value();
   if (unlike ? devices > job.cluster.devices() : devices != job.cluster.devices() && !part)
     return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", std::to_string(devices) + " devices",

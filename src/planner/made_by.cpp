@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which build a result was made by: cmake/modules.cmake defines both.
+// Returns the build that made a result: cmake/modules.cmake defines both macros.
 #include "espalier/planner.h"
 
 namespace espalier {

@@ -18,16 +18,16 @@ std::size_t PlannerMemory::size() const { return content_->searches.size(); }
 namespace espalier::planner {
 namespace {
 
-constexpr std::ptrdiff_t kMostOfProblem = 8;  // the megabytes of each are few
+constexpr std::ptrdiff_t kMostOfProblem = 8;  // the records of each take few megabytes
 constexpr std::size_t kMost = 24;
 
-/// Whether two searches look at the same configurations of the same model, whatever the links.
+/// Returns whether two searches cover the same configurations of the same model, whatever the links.
 bool same_problem(const Job& a, const Job& b) {
   return a.engine == b.engine && a.engine_model == b.engine_model && a.training == b.training && a.search == b.search &&
          a.model == b.model;
 }
 
-/// The same degrees but for data parallelism, which takes what is left of the devices. Nothing: they do not divide.
+/// Returns the same degrees except data parallelism, which takes the remaining devices; nullopt if they do not divide.
 std::optional<search::Configuration> spread_over(std::int64_t devices, std::int64_t global_batch,
                                                  const search::Configuration& c) {
   search::Configuration out = c;
@@ -36,7 +36,7 @@ std::optional<search::Configuration> spread_over(std::int64_t devices, std::int6
   if (devices % replica != 0 || samples == 0 || global_batch % samples != 0) return std::nullopt;
   out.strategy.dp = static_cast<std::int32_t>(dp);
   out.schedule.microbatches = static_cast<std::int32_t>(global_batch / samples);
-  // Sharded over all ranks, or over as many as before.
+  // States are sharded over all ranks, or over as many as before.
   if (c.strategy.shard == c.strategy.data_ranks()) out.strategy.shard = static_cast<std::int32_t>(out.strategy.data_ranks());
   return out;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a PlannerMemory holds: records of finished searches (search/search_record.h), each with the job that was
-// searched, on its cluster with the memory margin taken off. A record serves a later search if nothing but links and
-// memory limit differ, and the limit is not higher:
-// floors say what the configurations that fit take, and under a higher limit more of them fit.
+// Stores the content of a PlannerMemory: records of finished searches (search/search_record.h). Each record comes
+// with the job that was searched, on its cluster with the memory margin subtracted. A record serves a later search if
+// only links and memory limit differ, and the limit is not higher. Its floors describe the configurations that fit,
+// and a higher limit admits further ones.
 #pragma once
 
 #include <optional>
@@ -25,14 +25,14 @@ struct PlannerMemory::Content {
 
 namespace espalier::planner {
 
-/// The record from which a search of `room` may carry most over; stays valid until remember(). Nothing: none.
+/// Returns the record from which a search of `room` can carry over most; nullopt if there is none. It stays
+/// valid until remember().
 std::optional<search::Carried> carried_for(PlannerMemory* memory, const Job& room);
-/// Where no record carries anything over (other nodes or devices, more memory): the fastest configurations of the
-/// latest search of the same model and engine, with as much data parallelism as the devices now allow. Good starts
-/// often, and never more than that.
+/// Returns starts for a search to which no record carries over, because nodes or devices differ or memory grew. These
+/// are the fastest configurations of the latest search of the same model and engine. Data parallelism takes as many
+/// devices as are now available. The starts are often good, but nothing is proven about them.
 std::vector<search::Configuration> seeds_for(PlannerMemory* memory, const Job& room);
-/// Keeps a record, in place of one of the same cluster or of the oldest. Without a memory, or without a record: does
-/// nothing.
+/// Stores a record in place of one of the same cluster or of the oldest. Does nothing without a memory or a record.
 void remember(PlannerMemory* memory, const Job& room, std::optional<search::SearchRecord> record);
 
 }  // namespace espalier::planner

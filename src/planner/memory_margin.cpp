@@ -30,7 +30,7 @@ Result<MemoryErrorTable> read_memory_errors(std::string_view yaml, const std::st
 }
 
 const MemoryErrorTable& shipped_memory_errors() {
-  // Read-only after construction: a constant that happens to be written as text.
+  // Read-only after construction: a constant that happens to be stored as text.
   static const MemoryErrorTable table = base::shipped(
       read_memory_errors(embedded::memory_errors_yaml, "data/calibration/memory.yaml"), "data/calibration/memory.yaml");
   return table;
@@ -75,7 +75,7 @@ Job with_memory_room(const Job& job) {
     out.cluster.memory_limit = Bytes(memory_room_bytes(job));
     return out;
   }
-  // One limit would be that of the smallest kind: every kind gets a memory that leaves it its own room.
+  // A single limit would be that of the smallest kind, so every kind gets a memory that leaves it its own room.
   const double margin = memory_margin_of(job).share;
   out.cluster.memory_limit.reset();
   for (std::size_t g = 0; g < out.cluster.groups.size(); ++g) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The margin that `plan` keeps free: where it comes from, what it is taken off, what it leaves alone.
+// Tests the margin that `plan` keeps free: its source, the limit from which it is subtracted, and what it
+// does not affect.
 #include "planner/memory_margin.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +40,7 @@ errors:
   EXPECT_THAT(memory_error_for(*table, "b", "x").basis, HasSubstr("none of b"));
 }
 
-// 5 % of 10 GiB: 10737418240 · 0.95 = 10200547328.
+// A margin of 5 % leaves this much of 10 GiB: 10737418240 · 0.95 = 10200547328.
 TEST(MemoryMargin, IsTakenOffTheLimit) {
   const Job five = job("generic", "{memory_margin: 0.05}");
   EXPECT_EQ(memory_room_bytes(five), 10'200'547'328);
@@ -48,7 +49,7 @@ TEST(MemoryMargin, IsTakenOffTheLimit) {
   EXPECT_EQ(with_memory_room(five).cluster.usable_memory().count(), 10'200'547'328);
 }
 
-// An engine that was measured keeps less free than one that was not.
+// A measured engine leaves less memory free than one without measurements.
 TEST(MemoryMargin, DefaultIsTheErrorOfTheEngineAndDevice) {
   const double measured = memory_margin_of(job("megatron-core")).share, other = memory_margin_of(job("generic")).share;
   EXPECT_GT(measured, 0.0);
@@ -56,7 +57,7 @@ TEST(MemoryMargin, DefaultIsTheErrorOfTheEngineAndDevice) {
   EXPECT_LT(other, 0.5);
 }
 
-// The plan stays below the room; `fits` of any prediction is against the limit, fits_with_margin against the room.
+// The plan stays below the room. `fits` of any prediction compares with the limit, fits_with_margin with the room.
 TEST(MemoryMargin, PlanKeepsIt) {
   const auto tight = plan(job("generic", "{memory_margin: 0}"), {});
   ASSERT_TRUE(tight.ok()) << tight.error().message();
@@ -81,7 +82,7 @@ TEST(MemoryMargin, IsNamedWhereNothingFits) {
   Job small = job("generic", "{memory_margin: 0.5}");
   const auto lean = plan(job("generic", "{memory_margin: 0.5}"), {});
   ASSERT_TRUE(lean.ok());
-  // The smallest limit at which something still fits without a margin, found by halving.
+  // This is the smallest limit at which something still fits without a margin, found by bisection.
   std::int64_t low = 0, high = small.cluster.usable_memory().count();
   while (high - low > (std::int64_t{1} << 24)) {
     const std::int64_t middle = low + (high - low) / 2;

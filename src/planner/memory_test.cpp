@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call with the memory of an earlier one answers as one without: to the last byte of its result, but for the counters
-// of the search and runners-up.
+// Tests that a call with the memory of an earlier one returns the same answer as one without. Results are
+// byte-identical except for the counters of the search and runners-up.
 #include "planner/memory.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Job slower(Job job, double factor) {
   return job;
 }
 
-/// Without what may differ: counters, runners-up, and sentences and hashes made of them.
+/// Removes what may differ: counters, runners-up, and sentences and hashes made of them.
 PlannerResult comparable(PlannerResult r) {
   r.search.bounded = r.search.simulated = r.search.lowered = 0;
   r.search.pruned.clear();
@@ -73,8 +73,7 @@ TEST(PlannerMemory, KeepsEightSearchesOfAJobAndCanForget) {
   EXPECT_EQ(moved.size(), 0U);
 }
 
-// A record says what fits under its limit: under a higher one it says nothing. Nor does it of another job or number of
-// nodes.
+// A record covers what fits under its limit. It does not serve a higher limit, another job or another number of nodes.
 TEST(PlannerMemory, ServesOnlyWhatItIsTrueOf) {
   PlannerMemory memory;
   PlannerOptions options;
@@ -97,7 +96,7 @@ TEST(PlannerMemory, ServesOnlyWhatItIsTrueOf) {
   Job other = room;
   other.training.global_batch *= 2;
   EXPECT_FALSE(carried_for(&memory, other).has_value());
-  Job fewer = room;  // of nodes: only good starts are left
+  Job fewer = room;  // fewer nodes: only good starts remain
   fewer.cluster.groups.front().nodes = 1;
   EXPECT_FALSE(carried_for(&memory, fewer).has_value());
   const auto seeds = seeds_for(&memory, fewer);
@@ -109,7 +108,7 @@ TEST(PlannerMemory, ServesOnlyWhatItIsTrueOf) {
   EXPECT_TRUE(seeds_for(&memory, other).empty());
 }
 
-// One node less, and more memory: starts alone are carried over.
+// With one node less and a higher memory limit, only starts are carried over.
 TEST(PlannerMemory, StartsFromWhatWasBestOnOtherNodes) {
   PlannerMemory memory;
   PlannerOptions warm;

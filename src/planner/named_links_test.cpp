@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipelines on two groups over named links: their gradients meet in one direction of the path, and over a link of each
-// pair of nodes. A floor that took the other direction, or one link for all pairs, was above the plans that were found.
+// Tests pipelines on two groups over named links. Their gradients meet in one direction of the path, and over a
+// link of each pair of nodes. A floor for the other direction, or for one link for all pairs, exceeded the plans
+// that were found.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each operator of a partitioned block does and costs, for the answer and its explanation.
+// Reports the work and the cost of each operator of a partitioned block, for the answer and its explanation.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace espalier::planner {
 
-/// Of every partition of the plan, once: the operators of the first block under it, forward and backward of one
-/// micro-batch.
+/// Returns the operators of every partition of the plan, each partition once. They are those of the first block under
+/// it, forward and backward of one micro-batch.
 std::vector<OperatorReport> operator_reports(const Job& job, const EngineModel& engine, const Plan& plan);
 
-/// Why partitions are there, in one sentence each.
+/// Explains in one sentence each why the plan uses its partitions.
 std::vector<std::string> partition_sentences(const PlannerResult& result);
 
 }  // namespace espalier::planner

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is legal under some of a job's pins: whether anything is, and the first configuration in the order of choice.
+// Determines what is legal under some of a job's pins: whether anything is, and the first configuration in the
+// order of choice.
 #pragma once
 
 #include <optional>
@@ -14,13 +15,13 @@ namespace espalier::planner {
 
 bool any_legal(const Job& job, const EngineModel& engine, const SearchSpace& restriction);
 bool any_legal(const Job& job, const EngineModel& engine, const std::vector<job::Pin>& pins);
-/// One legal configuration, the first in the order of choice.
+/// Returns the first legal configuration in the order of choice; nullopt if there is none.
 std::optional<search::Configuration> first_legal(const Job& job, const EngineModel& engine, const SearchSpace& restriction);
 
-/// The pins with one taken back.
+/// Returns the pins without the one at index i.
 std::vector<job::Pin> without(const std::vector<job::Pin>& pins, std::size_t i);
 bool has_engine(const std::vector<job::Pin>& pins);
-/// The engine whose rules hold under these pins.
+/// Returns the engine whose rules hold under these pins.
 const EngineModel& engine_under(const std::vector<job::Pin>& pins, const EngineModel& engine);
 
 }  // namespace espalier::planner

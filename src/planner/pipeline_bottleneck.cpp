@@ -8,14 +8,14 @@
 namespace espalier::planner {
 namespace {
 
-constexpr double kAlike = 0.05;   // stages whose busy shares differ by less are said to be alike
-constexpr double kNamed = 0.005;  // parts below this share of the step are not named
+constexpr double kAlike = 0.05;   // stages whose busy shares differ by less count as alike
+constexpr double kNamed = 0.005;  // parts below this share of the step are omitted
 
 double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
 }
 
-/// What the stage does while it is busy, largest first.
+/// Lists the work of the stage while it is busy, largest first.
 std::string busy_parts(const Prediction& p, HostWork host) {
   std::string out;
   for (const TimePart& part : parts_by_size(p.bottleneck.breakdown, host)) {

@@ -13,11 +13,11 @@
 namespace espalier::planner {
 namespace {
 
-constexpr std::size_t kSimulated = 16;  ///< starts, those of the lowest figures
-constexpr int kRounds = 4;              ///< over all pairs of places
+constexpr std::size_t kSimulated = 16;  ///< starts with the lowest figures
+constexpr int kRounds = 4;              ///< passes over all pairs of places
 constexpr std::size_t kSwapped = 128;   ///< devices up to which exchanges are tried
 
-/// Devices by place: stage after stage, in rank order.
+/// Lists devices by place: stage after stage, in rank order.
 using Places = std::vector<std::int64_t>;
 
 class Judge {
@@ -49,7 +49,7 @@ class Judge {
     return 2.0 * static_cast<double>(pipeline_.schedule.microbatches) * slowest + 2.0 * latency + reduction;
   }
 
-  /// The pipeline with these devices.
+  /// Sets the devices of the pipeline.
   void set(const Places& places) {
     std::size_t next = 0;
     for (Stage& stage : pipeline_.stages) {
@@ -80,7 +80,7 @@ class Judge {
   double message_bytes_ = 0, gradient_bytes_ = 0;
 };
 
-/// The devices group after group, in each order of the groups where they are few.
+/// Returns the devices group after group, in each order of the groups if they are few.
 std::vector<Places> device_orders(const Cluster& cluster) {
   std::vector<std::size_t> groups(cluster.groups.size());
   std::iota(groups.begin(), groups.end(), std::size_t{0});
@@ -96,7 +96,7 @@ std::vector<Places> device_orders(const Cluster& cluster) {
   return out;
 }
 
-/// Stage by stage the next devices; or replica by replica, each a whole pipeline.
+/// Assigns the next devices stage by stage, or replica by replica, each a whole pipeline.
 std::vector<Places> starts(const Cluster& cluster, const Pipeline& pipeline) {
   const auto stages = pipeline.stages.size();
   const Strategy& s = pipeline.strategy();
@@ -114,7 +114,7 @@ std::vector<Places> starts(const Cluster& cluster, const Pipeline& pipeline) {
   return out;
 }
 
-/// The same after exchanges of two devices of different nodes, each of which lowers the figure.
+/// Swaps pairs of devices of different nodes, as long as each swap lowers the figure.
 std::pair<double, Places> exchanged(Judge& judge, const Cluster& cluster, std::pair<double, Places> from) {
   auto& [least, best] = from;
   bool better = best.size() <= kSwapped;
@@ -146,7 +146,7 @@ Plan placed(const Job& job, const EngineModel& engine, Plan plan) {
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   if (found.size() > kSimulated) found.resize(kSimulated);
   found.push_back(exchanged(judge, job.cluster, found.front()));
-  Places own;  // those that the plan has
+  Places own;  // the placement of the plan itself
   for (const Stage& stage : pipeline.stages)
     for (const std::int64_t device : devices_of(stage.devices)) own.push_back(device);
   const double figure_of_own = judge(own);

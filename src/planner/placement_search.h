@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device takes which place of a configuration: what forms each data-parallel group, and in what order stages
+// Searches the placement of a configuration: which devices form each data-parallel group, and in what order stages
 // follow each other, on links that are unequal. The degrees and the layers stay as they are.
 //
-// Judged by what of the step depends on the places alone:
-//     m · 2 · max over neighbouring stages of message(i, i+1)  +  2 · Σ latency(i, i+1)  +  max over stages of
-//     reduction(i)
-// with the links and levels that the costs of such stages are made of (cost/scattered_stages.h): m micro-batches cross
-// every border twice, each link once a micro-batch; the pipeline fills and drains once; the slowest reduction ends the
-// step. Starts are the orders of ranks that engines have, over devices as the cluster numbers them and over each order
-// of its sites (of up to kPermuted groups); from the best of them single exchanges of two devices are taken while they
-// lower the figure, in the order of places. What is found, and the best starts, and the places of `plan`, are
-// simulated; the fastest is taken. Deterministic; a local minimum, not a proof.
+// A placement is judged by the part of the step that depends on the places alone.
+//
+//     m · 2 · max over neighbouring stages of message(i, i+1)  +  2 · Σ latency(i, i+1)
+//                                                              +  max over stages of reduction(i).
+//
+// Links and levels are those of the cost model of such stages (cost/scattered_stages.h). The m micro-batches cross
+// every border twice, each link once per micro-batch. The pipeline fills and drains once. The slowest reduction
+// ends the step.
+//
+// The starts are the rank orders of engines, over devices as the cluster numbers them and over each order of its
+// sites (of up to kPermuted groups). From the best start, the search swaps pairs of devices as long as this lowers
+// the figure, in the order of places. The result, the best starts and the placement of `plan` are simulated, and the
+// fastest is taken. The search is deterministic; it finds a local minimum and proves nothing.
 #pragma once
 
 #include "espalier/job.h"
@@ -21,8 +25,8 @@ namespace espalier::planner {
 
 inline constexpr std::size_t kPermuted = 5;  ///< groups whose orders are all tried
 
-/// `plan`, which has one pipeline of stages of equal numbers of devices and uses every device, with its devices in the
-/// best order found.
+/// Returns `plan` with its devices in the best order found. It must have one pipeline whose stages have equal numbers
+/// of devices, and use every device.
 Plan placed(const Job& job, const EngineModel& engine, Plan plan);
 
 }  // namespace espalier::planner

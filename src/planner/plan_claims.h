@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the planner claims about a plan, in the form that check/ re-derives and compares.
+// States the planner's claims about a plan, in the form that check/ re-derives and compares.
 #pragma once
 
 #include "check/check.h"
@@ -9,9 +9,9 @@
 
 namespace espalier::planner {
 
-/// Claims of a plan that has been timed.
+/// Returns the claims about a plan that has been timed.
 check::Claims claims_of(const Job& job, const EngineModel& engine, const Timed& timed);
-/// Times the plan first.
+/// Times the plan and returns the claims about it.
 Result<check::Claims> claims_of(const Job& job, const Plan& plan);
 
 }  // namespace espalier::planner

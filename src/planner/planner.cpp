@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of contents: load → validate → cost → search → lower → simulate the best → check → result.
+// Runs the planner: load → validate → cost → search → lower → simulate the best → check → result.
 #include <chrono>
 
 #include "base/invariant.h"
@@ -57,7 +57,7 @@ Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const S
   if (auto broken = illegal(job, engine, strategy, schedule)) return *broken;
   auto result = describe(job, engine, document_of(job, engine, strategy, schedule), false, nullptr);
   if (!result) return result;
-  // Baselines are uniform plans of equal devices.
+  // On several node groups there are no alternatives: baselines are uniform plans of equal devices.
   if (job.cluster.homogeneous())
     result->alternatives = alternatives_of(job, engine, *result, judge_baselines(job, engine), {}, 0);
   result->reasons = reasons_of(job, *result);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product in one call: what plan, estimate and simulate promise each other.
+// Tests the product end to end: what plan, estimate and simulate guarantee each other.
 #include "espalier/planner.h"
 #include "plan/rules.h"
 
@@ -19,7 +19,7 @@ using test::job;
 using test::planned;
 using ::testing::HasSubstr;
 
-/// Jobs that differ in family, fabric, engine and restrictions, each planned in milliseconds.
+/// Returns jobs that differ in family, fabric, engine and restrictions, each planned in milliseconds.
 std::vector<Job> jobs() {
   return {
       job("tiny-llama-test", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}",
@@ -63,7 +63,8 @@ TEST(Plan, EstimateAndSimulateGiveTheSameNanosecond) {
   }
 }
 
-// As integers: the parts of the breakdown are the iteration, those of the memory are the peak of the fullest rank.
+// As integers, the parts of the breakdown sum to the iteration, and those of the memory to the peak of
+// the fullest rank.
 TEST(Plan, BreakdownsAddUp) {
   for (const Job& job : jobs()) {
     const PlannerResult found = planned(job);
@@ -78,7 +79,7 @@ TEST(Plan, BreakdownsAddUp) {
   }
 }
 
-// A prediction of a plan that does not fit is a prediction all the same.
+// A plan that does not fit still has a prediction.
 TEST(Estimate, SaysWhenItDoesNotFit) {
   const Job big =
       job("llama-3-8b", "{nodes: 1, devices_per_node: 8, device: a100-sxm-40gb}", "{sequence_length: 8192, global_batch: 8}");
@@ -123,8 +124,8 @@ TEST(Plan, ShowsTheUsualPresetsBesideTheAnswer) {
     std::vector<std::string> labels;
     for (const Alternative& a : found.alternatives) {
       if (a.baseline) labels.push_back(a.label);
-      // What fits and lies in the space cannot be faster than the answer; all presets do with the generic engine and no
-      // search part. (A recipe may need more memory than the margin leaves.)
+      // A baseline that fits and lies in the space cannot be faster than the answer. With the generic engine and no
+      // search part all presets do. (A recipe may need more memory than the margin leaves.)
       if (job.search == SearchSpace{} && job.engine == "generic" && a.fits && a.peak_memory_bytes <= memory_room_bytes(job)) {
         EXPECT_GE(a.iteration_ns, found.prediction.iteration_ns) << a.label;
       }
@@ -191,7 +192,7 @@ TEST(Plan, InfeasibleSaysWhatWouldFit) {
   EXPECT_THAT(r.error().hint, HasSubstr("would fit"));
 }
 
-// The restriction is to blame, and the hint says so: sharding is forbidden, without it the model does not fit.
+// The hint blames the restriction: sharding is forbidden, and without it the model does not fit.
 TEST(Plan, InfeasibleBlamesTheRestriction) {
   const Job bound = job("llama-3-8b", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}",
                         "{sequence_length: 4096, global_batch: 8}", "search: {fix: {zero: 0, tp: 1, pp: 1}}\n");
@@ -201,7 +202,7 @@ TEST(Plan, InfeasibleBlamesTheRestriction) {
   EXPECT_THAT(r.error().hint, HasSubstr("without search.fix.zero: 0, "));
 }
 
-// How pieces of the sequence lie in packed samples is not modelled.
+// The position of attention pieces in packed samples is not modelled.
 TEST(Plan, PackedSamplesInPiecesAreRefused) {
   Job packed = job("tiny-llama-test", "{nodes: 1, devices_per_node: 2, device: h100-sxm-80gb}",
                    "{sequence_length: 512, global_batch: 16, lengths: {histogram: [[64, 3], [512, 1]], packing: packed}}");
@@ -238,8 +239,7 @@ TEST(Plan, ALimitReturnsTheBestSoFar) {
   }
 }
 
-// Leaving the layer-wise phase out leaves the uniform answer; the certificate says that it knows nothing of the rest of
-// the space.
+// Without the layer-wise phase the uniform answer remains. The certificate makes no claim about the rest of the space.
 TEST(Plan, APhaseCanBeLeftOut) {
   Job gpt = jobs()[1];
   const PlannerResult uniform = planned(gpt);

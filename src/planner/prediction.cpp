@@ -35,10 +35,10 @@
 namespace espalier::planner {
 namespace {
 
-constexpr double kLevel = 0.8;  // of the shipped intervals
+constexpr double kLevel = 0.8;  // level of the shipped intervals
 
-/// Model FLOPs of a step: of packed or padded sequences those of their own tokens, each sequence by itself.
-/// `causal_half`: of causal attention the half of the scores that is needed.
+/// Returns the model FLOPs of a step. Packed or padded sequences count their own tokens, each sequence by itself.
+/// With `causal_half`, causal attention counts only the half of the scores that is needed.
 double flops_of_step(const Job& job, bool causal_half = false) {
   const auto samples = static_cast<double>(job.training.global_batch);
   const LengthFacts lengths = length_facts(job.training);
@@ -51,7 +51,7 @@ double flops_of_step(const Job& job, bool causal_half = false) {
   return flops / weight * lengths.sequences * samples;
 }
 
-/// Bytes of memory left on the devices of a rank class: on those of the node group that has the least.
+/// Returns the usable memory of the devices of a rank class: that of the node group with the least.
 std::int64_t limit_of(const Job& job, const RankClass& rank) {
   std::int64_t least = job.cluster.usable_memory(job.cluster.group_of(rank.device())).count();
   for (const DeviceRange& range : rank.devices)
@@ -62,7 +62,7 @@ std::int64_t limit_of(const Job& job, const RankClass& rank) {
   return least;
 }
 
-/// What the fullest rank of a class holds, and of which limit.
+/// Holds the memory of the fullest rank of a class, and its limit.
 struct HeldMemory {
   MemoryPeak peak;
   cost::StaticMemory fixed;
@@ -83,8 +83,8 @@ HeldMemory held_by(const Job& job, const Timed& timed, std::size_t rank) {
   return most;
 }
 
-/// The fullest rank is the one that leaves the smallest share of its device's limit; among equal devices the one that
-/// holds most.
+/// Fills in the memory of the fullest rank, which leaves the smallest share of its device's limit. Among equal
+/// devices it is the one that holds most.
 void fill_memory(const Job& job, const Timed& timed, Prediction& p) {
   HeldMemory fullest;
   for (std::size_t i = 0; i < timed.simulation.ranks.size(); ++i) {
@@ -105,8 +105,8 @@ void fill_memory(const Job& job, const Timed& timed, Prediction& p) {
               fixed.framework + peak.reserve};
 }
 
-/// The busiest stage, counted through all pipelines. Ranks of a folded program stand for a stage each; of several ranks
-/// of a stage the busiest counts.
+/// Returns the busiest stage, counted through all pipelines. In a folded program each rank represents a stage; if a
+/// stage has several ranks, the busiest counts.
 Bottleneck bottleneck_of(const Timed& timed) {
   Bottleneck out;
   const auto whole = static_cast<double>(std::max<std::int64_t>(1, timed.simulation.iteration_ns));
@@ -127,7 +127,8 @@ Bottleneck bottleneck_of(const Timed& timed) {
   return out;
 }
 
-/// Sums of bytes and nanoseconds stay in 64 bits below these sizes, which are far above any real job.
+/// Rejects jobs above sizes up to which sums of bytes and nanoseconds stay in 64 bits. The sizes are far above
+/// any real job.
 Status too_large(const Job& job) {
   constexpr double kMostElements = 0x1p58, kMostSeconds = 3e8;
   double elements = 0;
@@ -151,7 +152,7 @@ Status too_large(const Job& job) {
                "a global batch and sequence of a real job", "training.global_batch counts samples, sequence_length tokens"};
 }
 
-/// Whether tokens attend to those of their piece of the sequence alone, as in Llama 4.
+/// Returns whether tokens attend only to those of their piece of the sequence, as in Llama 4.
 bool attends_in_pieces(const Model& model) {
   return std::any_of(model.kinds.begin(), model.kinds.end(), [](const LayerKind& kind) {
     return std::any_of(kind.operators.begin(), kind.operators.end(),
@@ -159,7 +160,7 @@ bool attends_in_pieces(const Model& model) {
   });
 }
 
-/// Of all devices of the cluster.
+/// Returns the mean over all devices of the cluster.
 double mean_peak_tflops(const Job& job) {
   if (job.cluster.homogeneous()) return job.cluster.groups.front().device.peak_of(job.training.precision).count() * 1e-12;
   double sum = 0;
@@ -168,7 +169,7 @@ double mean_peak_tflops(const Job& job) {
   return sum / static_cast<double>(job.cluster.devices()) * 1e-12;
 }
 
-/// That of the device; of several kinds the widest, and the basis of each.
+/// Returns the interval of the device; of several kinds the widest, and the basis of each.
 PredictionInterval interval_of(const Job& job, const EngineModel& engine) {
   PredictionInterval out;
   std::vector<std::string> seen;
@@ -270,7 +271,7 @@ Plan document_of(const Job& job, const EngineModel& engine, const Schedule& sche
 
 Plan document_of(const Job& job, const EngineModel& engine, const search::PlanCandidate& best) {
   if (!best.pipelines.empty()) {
-    // What is said of model, cluster and training is the same in every plan of the job.
+    // Model, cluster and training are the same in every plan of the job.
     Strategy one;
     one.dp = static_cast<std::int32_t>(job.cluster.devices());
     Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, one, Schedule{}, engine.split);
@@ -388,7 +389,7 @@ Result<Prediction> predict_over_wan(const Job& job, const Plan& plan) {
 
 namespace {
 
-/// What is claimed of stages and chunks under some costs of the program.
+/// Returns the claims about stages and chunks under some costs of the program.
 check::Claims claims_under(const cost::Costs& costs, const Program& program, const StatePolicy& states) {
   check::Claims claims;
   for (const auto& stage : costs.stages) {

@@ -32,7 +32,7 @@ std::string bottleneck(const Prediction& p, HostWork host) {
   return out + hidden_sentence(p) + ".";
 }
 
-/// Of a plan that the devices have room for and the hosts do not.
+/// Describes a plan that fits the devices but not the hosts.
 std::string host_sentence(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   const auto timed = engine ? time_plan(job, **engine, plan, false) : Result<Timed>(engine.error());
@@ -72,7 +72,7 @@ void baseline_sentences(const PlannerResult& r, std::vector<std::string>& out) {
   }
 }
 
-/// The batch that would divide better.
+/// Suggests the batch that would divide better.
 std::vector<std::string> batch_sentences(const PlannerResult& r) {
   if (!r.batch_hint) return {};
   const BatchHint& h = *r.batch_hint;
@@ -81,7 +81,7 @@ std::vector<std::string> batch_sentences(const PlannerResult& r) {
                     percent(h.gain), " less than this plan would for them.")};
 }
 
-/// Of a plan on unlike devices: which rules keep the usual engines from it.
+/// Names the rules that keep the usual engines from a plan on heterogeneous devices.
 std::vector<std::string> engine_sentences(const Job& job, const PlannerResult& r) {
   if (job.cluster.homogeneous() || !r.runs_on) return {};
   std::string kept;
@@ -95,7 +95,7 @@ std::vector<std::string> engine_sentences(const Job& job, const PlannerResult& r
                     " (check --engine NAME says it of others).")};
 }
 
-/// The plan without its recomputation, simulated.
+/// Describes the simulated plan without its recomputation.
 std::string without_recomputation(const Job& job, const PlannerResult& r, Strategy s, const Schedule& schedule) {
   const Recompute own = s.recompute;
   s.recompute = {};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why this plan, in sentences. They are part of the result, which carries them into result.json.
+// Explains in sentences why the planner chose this plan. They are part of the result, which writes
+// them into result.json.
 #pragma once
 
 #include <string>

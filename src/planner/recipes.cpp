@@ -28,7 +28,7 @@ std::vector<std::string> words(base::Reader& r, const char* key) {
   return out;
 }
 
-/// The value of a dimension by its name; `fallback` where the recipe has none.
+/// Reads the value of a dimension by its name; `fallback` if the recipe has none.
 template <class Enum>
 Enum named(base::Reader& r, const char* key, Dimension d, Enum fallback) {
   const std::string word = r.optional_string(key, value_text(d, static_cast<std::int64_t>(fallback)));
@@ -74,7 +74,7 @@ bool is_valid(const Recipe& r, const Job& job, const RuleFacts& facts) {
 
 std::int64_t group_of(const Recipe& r) { return std::int64_t{r.tp} * r.pp * r.cp; }
 
-/// The nearest of one framework whose groups divide the devices; where none does, the nearest.
+/// Returns the nearest recipe of one framework whose groups divide the devices; if none does, the nearest.
 const Recipe& nearest(const std::vector<const Recipe*>& of, double parameters, std::int64_t devices) {
   const auto before = [&](const Recipe* a, const Recipe* b) {
     const bool a_divides = devices % group_of(*a) == 0, b_divides = devices % group_of(*b) == 0;
@@ -109,7 +109,7 @@ Configuration configuration_of(const Recipe& r, const RuleFacts& facts, std::int
   return c;
 }
 
-/// The engine with those of the recipe's options that it has.
+/// Returns the engine with the recipe's options that it supports.
 std::string engine_with(const EngineModel& engine, const Recipe& r) {
   std::string out = engine.name;
   for (const EngineOption& option : engine.options)
@@ -119,8 +119,8 @@ std::string engine_with(const EngineModel& engine, const Recipe& r) {
   return find_engine(out) != nullptr ? out : engine.name;
 }
 
-/// Members of its micro-batches; where the model has too few layers or micro-batches to interleave as the recipe does,
-/// one chunk a stage.
+/// Builds the members of its micro-batches. If the model has too few layers or micro-batches to interleave as the
+/// recipe does, each stage has one chunk.
 Baseline family_of(const Recipe& r, const RuleFacts& facts) {
   Baseline out{r.label, {}, "", ""};
   if (facts.devices % group_of(r) != 0) {
@@ -161,7 +161,7 @@ Result<std::vector<Recipe>> read_recipes(std::string_view yaml, const std::strin
 }
 
 const std::vector<Recipe>& shipped_recipes() {
-  // Read-only after construction: a constant that happens to be written as text.
+  // Read-only after construction: a constant that happens to be stored as text.
   static const std::vector<Recipe> all =
       base::shipped(read_recipes(embedded::recipes_yaml, "data/recipes.yaml"), "data/recipes.yaml");
   return all;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published recipes as baselines: how the authors of a framework or model ran a model of this size on devices of this
-// generation, with their options (data/recipes.yaml, each with its source). Degrees, schedule, ZeRO and recomputation
-// are the recipe's; data parallelism takes the rest of the devices, and where the micro-batch is not published the
-// fastest of 1 … 16 that fits stands for it.
+// Builds baselines from published recipes (data/recipes.yaml, each with its source). They show how the authors of a
+// framework or model ran a model of this size on devices of this generation, with their options. Degrees, schedule,
+// ZeRO and recomputation are the recipe's; data parallelism takes the rest of the devices. If the micro-batch is not
+// published, the fastest of 1 … 16 that fits is used.
 //
-// A recipe is valid on its devices, for its kind of model (dense, mixture), from a quarter to four times its size, and
-// from half its sequence length on. Of the valid recipes of one framework the nearest in size (on a logarithmic scale)
-// whose groups divide the devices counts. Text models of one sequence only.
+// A recipe is valid on its devices, for its kind of model (dense, mixture), from a quarter to four times its size,
+// and from half its sequence length upwards. Each framework contributes one valid recipe: the nearest in size (on a
+// logarithmic scale) whose groups divide the devices. Only text models of one sequence have recipes.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct Recipe {
 Result<std::vector<Recipe>> read_recipes(std::string_view yaml, const std::string& where);
 const std::vector<Recipe>& shipped_recipes();
 
-/// The valid ones, one for each framework, in the order of the file. `engine`: of the job.
+/// Returns the valid recipes, one for each framework, in the order of the file. `engine` is the job's.
 std::vector<Baseline> recipes(const Job& job, const RuleFacts& facts, const EngineModel& engine);
 
 }  // namespace espalier::planner

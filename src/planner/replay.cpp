@@ -11,7 +11,7 @@
 namespace espalier::planner {
 namespace {
 
-constexpr std::int64_t kMostPasses = std::int64_t{1} << 22;  ///< of all stages: what a replay may simulate
+constexpr std::int64_t kMostPasses = std::int64_t{1} << 22;  ///< limit of a replay over all stages
 
 Status refused(const ReplayedStep& step) {
   const Schedule& schedule = step.schedule;

@@ -13,7 +13,7 @@ ReplayedStep step_of(std::int32_t stages, std::int32_t microbatches) {
   return step;
 }
 
-// Two stages, two micro-batches, all passes 10 and 20: (m + p − 1) · 30 = 90, and an update of 7.
+// Two stages and two micro-batches with all passes 10 and 20 take (m + p − 1) · 30 = 90, and the update takes 7.
 TEST(Replay, EqualPassesAreTheBubbleFormula) {
   ReplayedStep step = step_of(2, 2);
   step.passes = {{{10, 20}}, {{10, 20}}};
@@ -21,8 +21,8 @@ TEST(Replay, EqualPassesAreTheBubbleFormula) {
   EXPECT_EQ(*replay(step), 97);
 }
 
-// The second replica's stage 0 takes twice the time. Its stage 0: F0 0–20, F1 20–40; stage 1: F0 20–30, B0 30–50, F1
-// 50–60, B1 60–80; stage 0: B0 50–90, B1 90–130. The first replica ends at 90 and waits.
+// The second replica's stage 0 takes twice the time. Its stage 0 runs F0 0–20, F1 20–40; stage 1 runs F0 20–30, B0
+// 30–50, F1 50–60, B1 60–80; then stage 0 runs B0 50–90, B1 90–130. The first replica ends at 90 and waits.
 TEST(Replay, TheSlowestReplicaEndsTheStep) {
   ReplayedStep step = step_of(2, 2);
   step.passes = {{{10, 20}, {20, 40}}, {{10, 20}, {10, 20}}};
@@ -34,7 +34,7 @@ TEST(Replay, RefusesWhatDoesNotFit) {
   step.passes = {{{10, 20}}};
   EXPECT_FALSE(replay(step));  // one stage of two
   step.passes = {{{10, 20}}, {{10, 20}, {10, 20}}};
-  EXPECT_FALSE(replay(step));  // unlike numbers of replicas
+  EXPECT_FALSE(replay(step));  // different numbers of replicas
   step.passes = {{{10, 20}}, {{10, 20}}};
   step.schedule.microbatches = 0;
   EXPECT_FALSE(replay(step));

@@ -14,14 +14,14 @@
 namespace espalier::planner {
 namespace {
 
-/// The job under its engine without rules.
+/// Returns the job under its engine without rules.
 Job free_job(const Job& job, const EngineModel& engine) {
   Job out = job;
   out.engine_model = std::make_shared<const EngineModel>(without_rules(engine));
   return out;
 }
 
-/// The answer is legal there too: a start, with which the price is never below 0 for a uniform answer.
+/// Adds the answer as a start: it is also legal there, so the price of a uniform answer is never below 0.
 void add_answer(const Plan& answer, search::Options& how) {
   if (const auto own = uniform_configuration(answer)) how.seeds.insert(how.seeds.begin(), {own->first, own->second});
 }

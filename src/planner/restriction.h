@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rules of an engine cost: the space of the job is searched once more with the engine as it is (memory,
-// kernels, communication, coefficients) but without its rules, those of its layers and stages included. price = T(with
-// rules) / T(without) − 1.
+// Computes what the rules of an engine cost. The space of the job is searched again without the rules of the engine,
+// including those of its layers and stages. Memory, kernels, communication and coefficients stay the engine's: price
+// = T(with rules) / T(without) − 1.
 //
-// The space is the job's own: its search part, its memory margin, its limits. So nothing but the rules differs; the
-// figure is no comparison with another engine, and on a job whose search part leaves little it is small for that
-// reason.
+// The space is the job's own: its search part, its memory margin, its limits. So only the rules differ. The figure is
+// no comparison with another engine, and it is small for a job whose search part leaves little freedom.
 #pragma once
 
 #include "espalier/planner.h"
@@ -13,12 +12,12 @@
 
 namespace espalier::planner {
 
-/// `engine` has rules. An error of the search options is returned; where nothing fits or the search is stopped the
-/// label is empty.
+/// Returns the price of the rules of `engine`, which must have rules. An error of the search options is returned. The
+/// label is empty if nothing fits or the search is stopped.
 Result<RestrictionPrice> restriction_price(const Job& job, const EngineModel& engine, const PlannerOptions& options,
                                            const PlannerResult& answer);
 
-/// The same engine without rules.
+/// Returns the same engine without rules.
 EngineModel without_rules(const EngineModel& engine);
 
 }  // namespace espalier::planner

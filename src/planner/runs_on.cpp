@@ -18,10 +18,10 @@ namespace espalier::planner {
 namespace {
 
 constexpr std::size_t kSeeds = 64;
-constexpr std::size_t kSideBySide = 4;  // only the best plan is asked for: runners-up need not be simulated
+constexpr std::size_t kSideBySide = 4;  // only the best plan is needed: runners-up need not be simulated
 
-/// The same job for another engine. A user's calibration changes the devices and links, which stay, and coefficients of
-/// its own engine.
+/// Returns the same job for another engine. The devices and links of a user's calibration stay. Its coefficients are
+/// dropped, since they belong to its own engine.
 Job for_engine(const Job& job, const EngineModel& engine) {
   Job out = job;
   out.engine = engine.name;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which frameworks can run a plan, and what each could run instead. The engine `generic` restricts nothing, so its
-// fastest plan may be one that no framework has; an engineer then needs to know what is lost by taking one that exists.
+// Determines which frameworks can run a plan, and what each could run instead. The engine `generic` restricts
+// nothing, so its fastest plan may be one that no framework supports. An engineer then needs to know what a
+// supported plan costs.
 //
-// An engine without rules of its own (family generic: jax, internevo, oneflow …) is unknown: Espalier does not know
+// An engine without rules of its own (family generic: jax, internevo, oneflow …) is unknown: Espalier has no list of
 // what it cannot run.
 #pragma once
 
@@ -18,37 +19,37 @@
 
 namespace espalier::planner {
 
-/// What an engine's own plan is compared with, and how it is searched.
+/// Holds the answer that an engine's own plan is compared with, and the settings of its search.
 struct EngineQuestion {
   const Job& job;
   std::int64_t answer_ns = 0;
   const PlannerOptions& options;
-  /// Good plans of the job under its own engine: those that an engine can run are tried first.
+  /// Holds good plans of the job under its own engine. Plans that an engine can run are tried first.
   const std::vector<search::Candidate>& good;
 };
 
-/// Tried in this order where no engine runs the answer.
+/// Lists the engines that are tried, in this order, if no engine runs the answer.
 inline constexpr std::string_view kUsualEngines[] = {"megatron-core", "torchtitan", "deepspeed"};
 
-/// Whether Espalier knows what the engine cannot run.
+/// Returns whether Espalier has rules for the engine.
 bool has_rules(const EngineModel& engine);
-/// Ids of the engine's rules that this very plan breaks, sorted: those of every strategy of it, and of what its layers
-/// and stages differ in. Requires has_rules.
+/// Returns the sorted ids of the engine's rules that this plan breaks. The rules apply to all of its strategies and
+/// to differences between its layers and stages. Requires has_rules.
 std::vector<std::string> broken_rules(const EngineModel& engine, const Job& job, const Plan& plan);
-/// Whether it breaks none.
+/// Returns whether the plan breaks none of the engine's rules.
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan);
 
-/// The certified search of uniform plans under another engine, its margin and limits as of the job. `good`:
-/// configurations to try first; those outside the engine's space are passed over.
+/// Runs the certified search of uniform plans under another engine, with the job's margin and limits. `good` lists
+/// configurations to try first; those outside the engine's space are skipped.
 search::Outcome search_with(const Job& job, const EngineModel& engine, const PlannerOptions& options,
                             const std::vector<search::Candidate>& good);
 
-/// The best plan of the job under another engine: the certified search of uniform plans with that engine's rules,
-/// memory and coefficients, and its own default memory margin unless the job names one.
+/// Finds the best plan of the job under another engine. It runs the certified search of uniform plans with that
+/// engine's rules, memory and coefficients. The memory margin is that engine's default unless the job sets one.
 EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine);
-/// Of the first of kUsualEngines that has a plan; nothing if none has.
+/// Returns the answer of the first of kUsualEngines that has a plan; nullopt if none has.
 std::optional<EngineAnswer> runnable_plan(const EngineQuestion& q);
-/// Of every engine of the catalogue but generic.
+/// Returns the answers of every engine of the catalogue except generic.
 std::vector<EngineAnswer> all_engines(const EngineQuestion& q, const Plan& plan);
 
 }  // namespace espalier::planner

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A given configuration on several node groups: stages across them.
+// Tests a given configuration on several node groups, with stages across them.
 #include <gtest/gtest.h>
 
 #include "planner/estimate.h"
@@ -33,7 +33,7 @@ Prediction of(const std::string& cluster, std::int32_t tp, std::int32_t stages) 
   return result ? result->prediction : Prediction{};
 }
 
-// Two groups that are alike are one: a stage across them costs what it costs on two nodes of one group.
+// Two equal groups count as one: a stage across them costs the same as on two nodes of one group.
 TEST(SpreadEstimate, AlikeGroupsAreOne) {
   const Prediction split = of(groups("a100-sxm-80gb", "a100-sxm-80gb"), 1, 1), whole = of(one_group("a100-sxm-80gb"), 1, 1);
   EXPECT_NEAR(static_cast<double>(split.iteration_ns), static_cast<double>(whole.iteration_ns),
@@ -41,7 +41,7 @@ TEST(SpreadEstimate, AlikeGroupsAreOne) {
   EXPECT_EQ(split.peak_memory_bytes, whole.peak_memory_bytes);
 }
 
-// The slower half holds the others in the one stage that all of them form; the smaller memory is the limit.
+// All devices form one stage, so the slower half holds up the others; the smaller memory is the limit.
 TEST(SpreadEstimate, TheSlowestMemberHoldsTheStage) {
   const Prediction mixed = of(groups("a100-sxm-80gb", "v100-sxm-16gb"), 1, 1), slow = of(one_group("v100-sxm-16gb"), 1, 1),
                    fast = of(one_group("a100-sxm-80gb"), 1, 1);

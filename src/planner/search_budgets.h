@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The budgets of the search (search/budgets.h), for those who print them.
+// Exposes the budgets of the search (search/budgets.h) to code that prints them.
 #pragma once
 
 #include "search/budgets.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words for how a search ended, in results and in answers.
+// Names the ways in which a search can end, for results and answers.
 #include "espalier/planner.h"
 
 namespace espalier {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user asks of a search, as the search takes it: threads, limits, rules and phases to leave out.
+// Translates a user's request into the options of the search: threads, limits, rules and phases to leave out.
 #pragma once
 
 #include "espalier/planner.h"
@@ -9,7 +9,7 @@
 
 namespace espalier::planner {
 
-/// Error where a rule or a phase of that name does not exist. `watch` outlives the search.
+/// Returns the options, or an error if a named rule or phase does not exist. `watch` must outlive the search.
 Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& engine, const PlannerOptions& options,
                                             Watch& watch);
 

@@ -15,7 +15,7 @@ std::int64_t slowest_of(const SimplestQuestion& q) {
   return static_cast<std::int64_t>(std::floor(static_cast<double>(q.best_ns) * (1.0 + q.within)));
 }
 
-/// The preferred one of what the search simulated: all that an interrupted search can offer.
+/// Returns the preferred candidate that the search simulated: an interrupted search can offer nothing else.
 std::optional<search::Candidate> preferred(const std::vector<search::Candidate>& simulated,
                                            const search::Preference& preference) {
   std::optional<search::Candidate> best;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as it stands, simulated again.
+// Simulates a plan again, exactly as given.
 #include <chrono>
 #include <utility>
 

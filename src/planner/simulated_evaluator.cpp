@@ -12,7 +12,7 @@ namespace espalier::planner {
 namespace {
 
 constexpr std::size_t kStructures = 8;              // programs kept by a worker
-constexpr std::size_t kKeptInstructions = 500'000;  // of all of them together; 32 bytes each
+constexpr std::size_t kKeptInstructions = 500'000;  // instructions of all kept programs together; 32 bytes each
 
 }  // namespace
 
@@ -48,7 +48,7 @@ std::int64_t SimulatedEvaluator::iteration_ns(const ProgramStructure& structure,
   Program program;
   const cost::Costs priced = cost::price(costs_of, candidate, program);
   const auto flow = simulate_flow(costs_of, candidate, program, priced, false);
-  ESPALIER_CHECK(flow.ok());  // lowered programs cannot deadlock, links of a cluster carry something
+  ESPALIER_CHECK(flow.ok());  // lowered programs cannot deadlock, and the links of a cluster have capacity
   const std::lock_guard lock(mutex_);
   ++flows_;
   return flow->simulation.iteration_ns;

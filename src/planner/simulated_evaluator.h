@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge that planner/ hands to the search. Memory comes from the passes that the schedule holds, without a program
-// (cost/peak_memory.h). For its time a candidate is lowered and simulated, unless one of equal timing was before
-// (planner/timing_print.h). One simulator a worker; the programs of a few structures are kept, since neighbouring
-// candidates share them and differ in durations only. Under the flow-level network the time is not a function of
-// structure and costs alone, and every candidate is lowered, its traffic laid on the links.
+// Implements the evaluator that planner/ passes to the search. Memory follows from the passes that the schedule holds,
+// without a program (cost/peak_memory.h). For its time a candidate is lowered and simulated, unless one with equal
+// timing was simulated before (planner/timing_print.h). Each worker has one simulator. It keeps the programs of a few
+// structures, since neighbouring candidates share them and differ only in durations. Under the flow-level network the
+// time depends on more than structure and costs. So every candidate is lowered, and its traffic uses the links.
 #pragma once
 
 #include <mutex>
@@ -26,7 +26,7 @@ class SimulatedEvaluator final : public search::Evaluator {
   std::int64_t peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
   std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const search::CandidatePlan& plan,
                             int worker) override;
-  /// In the closed form, which needs no plan.
+  /// Returns the time in the closed form, which needs no plan.
   std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker);
   const std::vector<std::int64_t>* pass_ends(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
   std::optional<search::PlanEvaluation> evaluate(const search::Problem& problem, const cost::ClusterCosts& costs,
@@ -37,7 +37,7 @@ class SimulatedEvaluator final : public search::Evaluator {
   struct Structure {
     ProgramStructure structure;
     Program program;
-    std::int64_t used = 0;  ///< when last
+    std::int64_t used = 0;  ///< the worker's `uses` at the last use
   };
   struct Worker {
     sim::Simulator simulator;
@@ -52,7 +52,8 @@ class SimulatedEvaluator final : public search::Evaluator {
   mutable std::mutex mutex_;  ///< guards times_, pass_ends_ and flows_
   std::unordered_map<TimingPrint, std::int64_t, TimingPrintHash> times_;
   std::unordered_map<TimingPrint, std::vector<std::int64_t>, TimingPrintHash> pass_ends_;
-  std::int64_t flows_ = 0;  ///< programs timed under the flow-level network, and those of plans on unlike devices
+  /// Counts programs timed under the flow-level network, and programs of plans on heterogeneous devices.
+  std::int64_t flows_ = 0;
 };
 
 }  // namespace espalier::planner

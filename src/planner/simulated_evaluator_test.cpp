@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the search pays for: programs lowered beside configurations simulated.
+// Tests the work of the search: programs lowered compared with configurations simulated.
 #include "planner/simulated_evaluator.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace espalier::planner {
 namespace {
 
-/// One stage, one micro-batch: forward 10, backward 20, optimizer 5.
+/// Returns one stage with one micro-batch: forward 10, backward 20, optimizer 5.
 cost::test::ByChunk smallest() {
   cost::test::ByChunk timing = cost::test::empty_rows({});
   timing.chunks[0].forward.compute_ns = 10;
@@ -33,7 +33,7 @@ TEST(SimulatedEvaluator, EqualTimingsAreLoweredOnce) {
   cost::test::ByChunk timing = smallest();
   EXPECT_EQ(evaluator.iteration_ns(one_bucket(), costs_of(timing, one_bucket()), 0), 35);
   EXPECT_EQ(evaluator.iteration_ns(one_bucket(), costs_of(timing, one_bucket()), 1), 35);
-  timing.chunks[0].saved_bytes = 1000;  // memory and hidden communication decide no time
+  timing.chunks[0].saved_bytes = 1000;  // memory and hidden communication do not change the time
   timing.chunks[0].forward.hidden_ns = 7;
   EXPECT_EQ(evaluator.iteration_ns(one_bucket(), costs_of(timing, one_bucket()), 0), 35);
   EXPECT_EQ(evaluator.lowered(), 1);
@@ -59,7 +59,7 @@ TEST(SimulatedEvaluator, EveryDurationCounts) {
   EXPECT_EQ(evaluator.iteration_ns(reduces, costs_of(other, reduces), 0), 135);
 }
 
-/// Counters of the certificate on fixed jobs: no clock is asked, so they are the same on every machine.
+/// The counters of the certificate on fixed jobs depend on no clock, so they are the same on every machine.
 TEST(SimulatedEvaluator, CountersOfFixedJobs) {
   struct Row {
     const char* job;

@@ -21,14 +21,15 @@ namespace {
 
 using D = Dimension;
 
-constexpr std::size_t kNear = 3;  ///< values to either side, of dimensions with many
+constexpr std::size_t kNear = 3;  ///< values to either side, for dimensions with many
 
-/// dp follows from the others; overlap_tp is not part of the space unless the job names it.
+/// Returns whether a dimension may change. dp follows from the others; overlap_tp is not part of the space unless the
+/// job names it.
 bool is_free(Dimension d, const Job& job) {
   return d != D::dp && (d != D::overlap_tp || job.search.allow.contains(std::string(to_string(d))));
 }
 
-/// Values of the dimension, the nearest ones where there are many.
+/// Returns the values of the dimension; if there are many, the nearest ones.
 std::vector<std::int64_t> values_near(Dimension d, std::int64_t now, const Job& job) {
   std::vector<std::int64_t> all = job::possible_values(d, job);
   if (all.size() <= 2 * kNear + 2) return all;
@@ -52,7 +53,7 @@ void follow(const Job& job, const ChangeBase& base, Dimension d, Strategy& s, Sc
     c.virtual_stages = 1;
     c.kind = ScheduleKind::one_f_one_b;
   }
-  // A number of recomputed blocks that was all of them is all of them again.
+  // A number of recomputed blocks that covered all blocks covers all of them again.
   if (d != D::recompute_layers) s.recompute.layers = 0;
   if (s.cp == 1) s.cp_kind = ContextParallelKind::ring;
 }

@@ -11,7 +11,7 @@
 namespace espalier::planner {
 namespace {
 
-/// What a group is, as numbers; names decide among equals.
+/// Returns the properties of a group as numbers; names break ties.
 std::vector<double> key_of(const Cluster& cluster, std::size_t g) {
   const NodeGroup& group = cluster.groups[g];
   std::vector<double> out = {static_cast<double>(group.devices_per_node),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which a cluster lists its groups changes no plan.
+// Tests that the order in which a cluster lists its groups does not change plans.
 #include "planner/sorted_groups.h"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ TEST(SortedGroups, DevicesKeepTheirNumbersInTheFile) {
   EXPECT_EQ((turned ? a : b).devices.back(), turned ? 3 : 1);
 }
 
-// A port for both devices of a node and a rail for each take equally long for a message of both: what a flow counts in
-// is that of the larger, whichever link has the lower number.
+// A port for both devices of a node and a rail for each take equally long for a message of both. Flows are counted in
+// units of the larger one, whichever link has the lower number.
 TEST(SortedGroups, PlansUnderFlowDoNotDependOnTheOrder) {
   const PlannerResult one = test::planned(listed(kRails, kOnePort)), other = test::planned(listed(kOnePort, kRails));
   EXPECT_GT(one.prediction.iteration_ns, 0);

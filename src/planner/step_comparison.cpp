@@ -23,7 +23,7 @@ using namespace planner;
 using cost::ChunkPhase;
 using Kind = InstructionKind;
 
-/// Kind of layer, operator, part.
+/// Identifies an operator by kind of layer, operator and part.
 using OperatorKey = std::tuple<std::string, std::string, std::string>;
 struct OperatorTimes {
   std::int64_t times = 0, predicted_ns = 0, measured_ns = 0;
@@ -43,7 +43,7 @@ StepPart part_of(const MeasuredOperator& o) {
   return o.pass == OperatorPass::input_gradient ? StepPart::input_gradient : StepPart::weight_gradient;
 }
 
-/// Adds what the operators of every pass are priced at, on all devices.
+/// Adds the prices of the operators of every pass, on all devices.
 void add_predicted(const cost::CostContext& context, const Model& model, const Plan& plan, const Program& program,
                    OperatorTable& table) {
   const cost::PlanChunks chunks = cost::chunks_of(plan, model);
@@ -89,7 +89,7 @@ std::vector<OperatorComparison> rows_of(const OperatorTable& table) {
   return rows;
 }
 
-/// What was measured, by absolute index of the instructions of one class.
+/// Holds the measurements of one class, by absolute index of its instructions.
 struct MeasuredList {
   std::vector<std::int64_t> starts, ends;
   std::vector<sim::MeasuredParts> parts;
@@ -113,7 +113,7 @@ Error another_list(std::int64_t device, const std::string& found, const std::str
           "measure again with this version: espalier run PLAN.json --timeline FILE"};
 }
 
-/// The computations of a rank follow each other inside its step.
+/// Checks that the computations of a rank follow each other inside its step.
 Status one_after_the_other(const Program& program, const RankClass& rank, const MeasuredRank& measured) {
   if (measured.instructions.size() != static_cast<std::size_t>(rank.end - rank.begin))
     return another_list(rank.device(), cat(measured.instructions.size(), " instructions"),
@@ -130,7 +130,7 @@ Status one_after_the_other(const Program& program, const RankClass& rank, const 
   return {};
 }
 
-/// The spans of the first device of every class, as a simulation would have them.
+/// Returns the spans of the first device of every class, in the form of a simulation.
 Timeline measured_timeline(const Plan& plan, const Timed& timed, const MeasuredStep& measured) {
   Simulation spans;
   spans.iteration_ns = measured.iteration_ns();
@@ -144,7 +144,7 @@ Timeline measured_timeline(const Plan& plan, const Timed& timed, const MeasuredS
       }
     }
   Timeline timeline = sim::timeline_of(plan, timed.program, timed.costs, spans);
-  for (TimelineRank& rank : timeline.ranks) rank.memory.clear();  // was not measured
+  for (TimelineRank& rank : timeline.ranks) rank.memory.clear();  // memory was not measured
   return timeline;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step that is made of the simulated one, and then changed, is compared with it: what was changed is what is found.
+// Compares a changed copy of the simulated step with the original: the comparison must find exactly the changes.
 #include "espalier/step_comparison.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace espalier::planner {
 namespace {
 
-/// Two stages of two replicas; every rank does what its class is simulated to do.
+/// Holds two stages of two replicas; every rank runs as its class was simulated.
 struct Ran {
   Ran()
       : job(test::job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 1024, global_batch: 8}",
@@ -67,8 +67,8 @@ TEST(StepComparison, AStepAsSimulatedHasTheSameLengthAndBubble) {
     EXPECT_EQ(compared->measured.ranks[r].spans, compared->predicted.ranks[r].spans);
 }
 
-// The last computation of device 3 (the update) takes a millisecond longer, half of it in the update itself; all steps
-// end a millisecond later.
+// The last computation of device 3 (the update) takes a millisecond longer, half of it in the update itself. All
+// steps end a millisecond later.
 TEST(StepComparison, WhatTakesLongerIsFoundWhereItIs) {
   Ran t;
   for (MeasuredRank& rank : t.step.ranks) rank.end_ns += 1'000'000;
@@ -95,8 +95,8 @@ TEST(StepComparison, WhatTakesLongerIsFoundWhereItIs) {
   EXPECT_EQ(a.bubble_ns, b.bubble_ns - 1'000'000);
 }
 
-// Every block is priced alike: what its forward linears take, times 12 blocks, 4 micro-batches and 2 replicas.
-// Measured: one pass of one of them.
+// Every block has the same price: the time of its forward linears, times 12 blocks, 4 micro-batches and 2 replicas.
+// The measurement has one pass of one of them.
 TEST(StepComparison, OperatorsAreAddedUpOverLayersAndDevices) {
   Ran t;
   const auto& kind = t.job.model.layer(1);

@@ -57,7 +57,7 @@ Status devices_outside(const SupportQuery& q) {
   });
 }
 
-/// Stages that are priced one by one know no operator partition (cost/cluster_costs.h).
+/// Rejects operator partitions on stages that are priced one by one, which do not support them (cost/cluster_costs.h).
 Status unsupported_placement(const SupportQuery& q) {
   const Status partitioned = cost::unpriced_groups(q.plan);
   if (cost::on_unlike_devices(q.plan, q.job.cluster)) return partitioned;
@@ -71,7 +71,7 @@ Status broken_rule(const SupportQuery& q) {
                "a plan that keeps every rule of plans", broken.front().hint};
 }
 
-/// Whether the model's blocks can be partitioned as the strategies of the plan say.
+/// Rejects partitions of the plan's strategies that do not fit the model's blocks.
 Status partition_that_does_not_fit(const SupportQuery& q) {
   if (!cost::unpriced_groups(q.plan)) return std::nullopt;
   cost::CostContext context(q.job.model, q.job.cluster, q.job.training, q.engine);
@@ -87,7 +87,8 @@ Status partition_that_does_not_fit(const SupportQuery& q) {
   return std::nullopt;
 }
 
-/// Ranks of one class with unequal replicas send unequal amounts, which the network of shared links does not know.
+/// Rejects unequal replicas under the flow network. Ranks of one class then send unequal amounts, which the network
+/// of shared links does not model.
 Status unequal_under_flow(const SupportQuery& q) {
   if (q.job.network != NetworkKind::flow) return std::nullopt;
   return any_stage(q.plan, [](const Stage& stage, const auto& where) -> Status {
@@ -97,7 +98,7 @@ Status unequal_under_flow(const SupportQuery& q) {
   });
 }
 
-/// In this order: later ones read what earlier ones have not refused.
+/// Lists the checks in their order: later ones read what earlier ones have not rejected.
 constexpr std::array kReasons = {
     no_price, not_measured, devices_outside, unsupported_placement, broken_rule, partition_that_does_not_fit, unequal_under_flow};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs of the models in models/, for tests, and their plans.
+// Builds jobs of the models in models/, and their plans, for tests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of an iteration as people read them. Breakdown's `optimizer` is shown as two: the update, and the host's
-// work between steps.
+// Splits an iteration into the parts that people read. Breakdown's `optimizer` is shown as two parts: the update, and
+// the host's work between steps.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,13 @@ struct TimePart {
   std::int64_t ns;
 };
 
-/// What the host's work once a step is for its most part: the framework's own, or the update of an optimizer that is
-/// offloaded.
+/// Names the main part of the host's work once per step: the framework's own, or the update of an offloaded optimizer.
 enum class HostWork : std::uint8_t { framework, update };
 HostWork host_work_of(const Plan& plan);
 
-/// In the order of TimeKind; they sum to the iteration.
+/// Returns the parts in the order of TimeKind; they sum to the iteration.
 std::vector<TimePart> time_parts(const Breakdown& b, HostWork host = HostWork::framework);
-/// The same, largest first.
+/// Returns the same parts, largest first.
 std::vector<TimePart> parts_by_size(const Breakdown& b, HostWork host = HostWork::framework);
 
 }  // namespace espalier::planner

@@ -6,8 +6,8 @@
 namespace espalier::planner {
 namespace {
 
-/// Two chains over the same words with different constants; each step is a bijection of its chain and spreads the word
-/// over all bits.
+/// Runs two hash chains over the same words with different constants. Each step is a bijection of its chain and
+/// spreads the word over all bits.
 class HashChains {
  public:
   void add(std::uint64_t word) {
@@ -16,7 +16,7 @@ class HashChains {
   }
   void add(std::int64_t n) { add(static_cast<std::uint64_t>(n)); }
   void add(double x) { add(std::bit_cast<std::uint64_t>(x)); }
-  /// Component by component: a pass that is cut into buckets is rounded so.
+  /// Adds component by component: a pass that is cut into buckets is rounded in this way.
   void add(const cost::PhaseTime& t) {
     add(t.compute_ns);
     add(t.exposed_ns);

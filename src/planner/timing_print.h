@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fingerprint of everything that decides an iteration time: two candidates with equal prints take equally long, so
-// that only one of them is simulated. 128 bits of the structure (it decides the program) and of the durations that the
-// simulator reads; bytes, parameters and hidden parts are left out. With a million different candidates two of them
-// share a print with probability 10⁻²⁶.
+// Computes a fingerprint of everything that decides an iteration time. Two candidates with equal prints take equally
+// long, so only one of them is simulated. The 128 bits cover the structure (it decides the program) and the durations
+// that the simulator reads. Bytes, parameters and hidden parts are left out. Among a million different candidates,
+// two share a print with probability 10⁻²⁶.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A finished plan is never trusted: the independent checker must agree with it before anyone sees it.
+// Verifies a finished plan: the independent checker must agree with it before it is returned.
 #pragma once
 
 #include "espalier/planner.h"
@@ -8,7 +8,7 @@
 
 namespace espalier::planner {
 
-/// Error (kind internal) with the first finding that fails. `timed` is what the prediction of the plan was made from.
+/// Returns the first finding that fails as an error of kind internal. The prediction of the plan was made from `timed`.
 Status verify(const Job& job, const EngineModel& engine, const Plan& plan, const Timed& timed);
 
 }  // namespace espalier::planner

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches over a plan() call: says when to stop, and why, and passes on where the search stands, one line a second at
-// most. The search polls it all the time, from every thread, so that a line comes and an end is answered in the middle
-// of any phase.
+// Watches over a plan() call. It decides when the search stops, records why, and reports progress, at most one line
+// per second. The search polls it continuously from every thread, so that progress lines and stop requests work in
+// the middle of any phase.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@ namespace espalier::planner {
 
 class Watch {
  public:
-  /// The time limit counts from here. `options` outlives the watch.
+  /// Starts the clock of the time limit. `options` must outlive the watch.
   explicit Watch(const PlannerOptions& options);
 
-  /// Once true it stays so.
+  /// Returns whether the search must stop. Once true, it stays true.
   bool stopped();
-  /// interrupted or time_limit; none: not stopped.
+  /// Returns interrupted or time_limit; none if the search was not stopped.
   [[nodiscard]] SearchEnd reason() const { return reason_.load(); }
   void stands(const search::Progress& standing);
 
@@ -32,12 +32,12 @@ class Watch {
   const PlannerOptions& options_;
   Clock::time_point start_ = Clock::now();
   std::atomic<SearchEnd> reason_{SearchEnd::none};
-  std::atomic<std::int64_t> next_line_ns_{0};  ///< since the start
+  std::atomic<std::int64_t> next_line_ns_{0};  ///< next progress line, in nanoseconds since the start
   std::mutex telling_;
   search::Progress standing_;
 };
 
-/// "layer-wise: 12 of 96 pipelines and batches, best 3.917 s, nothing below 3.610 s, 4 s".
+/// Formats progress: "layer-wise: 12 of 96 pipelines and batches, best 3.917 s, nothing below 3.610 s, 4 s".
 std::string text_of(const search::Progress& standing, double seconds);
 
 }  // namespace espalier::planner

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a search stops, and what it says on the way. Nothing here depends on how fast the machine is.
+// Tests why a search stops, and what it reports on the way. Nothing here depends on the speed of the machine.
 #include "planner/watch.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ Job job(const std::string& model, const std::string& search, int devices = 8) {
 
 TEST(Watch, ATimeLimitIsAReasonOfItsOwn) {
   PlannerOptions options;
-  options.time_limit_s = 1e-9;  // over before it began: what is known then are the baselines
+  options.time_limit_s = 1e-9;  // over before it began: only the baselines exist then
   for (const char* space : {"uniform", "layerwise", "spatial_temporal", "full"}) {
     const auto r = plan(job("gpt2", std::string("{space: ") + space + "}"), options);
     ASSERT_TRUE(r.ok()) << r.error().message();
@@ -44,7 +44,8 @@ TEST(Watch, ATimeLimitFarAwayChangesNothing) {
   EXPECT_EQ(to_json(*plain, false), to_json(*limited, false));
 }
 
-/// Stopped after so many looks, wherever that is: the answer is sound, and hardly anything happens after.
+/// Stops the search after a number of polls, wherever that is. The answer is sound, and hardly
+/// anything happens afterwards.
 TEST(Watch, AnInterruptionIsAnsweredInEveryPhase) {
   for (const char* space : {"layerwise", "full"}) {
     const Job one = job("gpt2", std::string("{space: ") + space + ", limits: {pp: 4, vpp: 3}}", 4);
@@ -66,7 +67,7 @@ TEST(Watch, AnInterruptionIsAnsweredInEveryPhase) {
         EXPECT_EQ(r.error().kind, ErrorKind::limit) << r.error().message();
         continue;
       }
-      // After the searches, while something stands to be said beside the answer, the certificate is whole.
+      // After the searches, while the extras of the answer are computed, the certificate is complete.
       if (r->search.reason == whole->search.reason) {
         EXPECT_EQ(to_json(*r, false).substr(0, 2000), to_json(*whole, false).substr(0, 2000));
         EXPECT_GT(part, 12) << "that is late";
@@ -92,7 +93,7 @@ TEST(Watch, ANodeLimitHoldsInsideGroupsToo) {
     const auto r = plan(one, options);
     ASSERT_TRUE(r.ok());
     EXPECT_EQ(r->search.reason, SearchEnd::node_limit);
-    // Four groups are solved side by side, each with its share and at least one.
+    // Four groups are solved in parallel, each with its share of the limit and at least one plan.
     EXPECT_LE(r->search.simulated + r->search.layerwise->simulated, options.node_limit + 4);
     EXPECT_LE(r->search.lower_bound_ns, r->prediction.iteration_ns);
   }

@@ -21,8 +21,7 @@ double rounded(double value) { return std::strtod(base::six_digits(value).c_str(
 /// Share of the prior's variance that the data took away.
 double weight_of_data(const ParameterFit& p) { return std::max(0.0, 1 - p.sigma * p.sigma / (p.prior_sigma * p.prior_sigma)); }
 
-// ---- for scripts
-// -------------------------------------------------------------------------------------------------------------
+// ---- for scripts --------------------------------------------------------------------------------------------------
 
 void write_summary(JsonWriter& w, std::string_view key, const ErrorSummary& s) {
   w.key(key);
@@ -114,8 +113,7 @@ std::vector<std::string> warnings_of(const UserCalibration& c) {
   return out;
 }
 
-// ---- for people
-// --------------------------------------------------------------------------------------------------------------
+// ---- for people ---------------------------------------------------------------------------------------------------
 
 std::string head(const UserCalibration& c) {
   if (!c.fit) return cat("fabric of ", c.device, "\n");

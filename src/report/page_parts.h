@@ -70,8 +70,7 @@ void write(base::JsonWriter& w, const PageTable& table);
 /// page_figures.cpp: step time, throughput, MFU, memory, bubble, exposed communication, cost and days.
 std::vector<Figure> page_figures(const Job& job, const PlannerResult& result);
 
-// ---- page_tables.cpp
-// -------------------------------------------------------------------------------------------------------
+// ---- page_tables.cpp ----------------------------------------------------------------------------------------------
 
 /// Where the step goes: of a pipeline on its busiest stage.
 PageTable time_table(const Prediction& prediction, planner::HostWork host = planner::HostWork::framework);
@@ -83,8 +82,7 @@ PageTable stage_table(const Job& job, const PlannerResult& result);
 PageTable layer_table_of(const Job& job, const Plan& plan);
 PageTable pruning_table(const SearchSummary& search);
 
-// ---- page_cluster.cpp
-// ------------------------------------------------------------------------------------------------------
+// ---- page_cluster.cpp ---------------------------------------------------------------------------------------------
 
 PageTable device_table(const Job& job);
 PageTable fabric_table(const Cluster& cluster);

@@ -53,8 +53,7 @@ Table read(std::string_view marked) {
   return t;
 }
 
-// ---- widths
-// ----------------------------------------------------------------------------------------------------------------
+// ---- widths -------------------------------------------------------------------------------------------------------
 
 std::size_t line_width(const std::string& cell) {
   std::size_t widest = 0;
@@ -118,8 +117,7 @@ std::size_t cut_of(std::string_view word, std::size_t room) {
   return sign > 0 ? sign : any;
 }
 
-// ---- lines
-// -----------------------------------------------------------------------------------------------------------------
+// ---- lines --------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> lines_of(const std::string& cell, std::size_t width, bool left) {
   if (line_width(cell) <= width) return split(cell, '\n');

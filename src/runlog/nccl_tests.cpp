@@ -58,8 +58,7 @@ Error bad(const std::string& where, std::string found, std::string expected, std
   return Error{ErrorKind::bad_input, where, std::move(found), std::move(expected), std::move(hint)};
 }
 
-// ---- ranks
-// -------------------------------------------------------------------------------------------------------------------
+// ---- ranks --------------------------------------------------------------------------------------------------------
 
 /// "#  Rank  0 Group  0 Pid  12345 on   node001 device  0 [0000:18:00] NVIDIA H100 80GB HBM3"; pasted text has lost its
 ///                                      '#' where it made headings.
@@ -143,8 +142,7 @@ Status place(Draft& draft) {
   return std::nullopt;
 }
 
-// ---- which collective
-// --------------------------------------------------------------------------------------------------------
+// ---- which collective ---------------------------------------------------------------------------------------------
 
 Status settle_test(Draft& draft, const std::string& file) {
   NcclTable& t = draft.table;
@@ -173,8 +171,7 @@ Status settle_test(Draft& draft, const std::string& file) {
   return std::nullopt;
 }
 
-// ---- rows
-// --------------------------------------------------------------------------------------------------------------------
+// ---- rows ---------------------------------------------------------------------------------------------------------
 
 bool is_type(std::string_view word) {
   constexpr std::array<std::string_view, 16> kTypes = {"int8",   "uint8",  "int32",  "uint32",   "int64",    "uint64",
@@ -221,8 +218,7 @@ RowReading read_row(const std::vector<std::string_view>& words, NcclRow& row, Dr
   return RowReading::row;
 }
 
-// ---- text
-// --------------------------------------------------------------------------------------------------------------------
+// ---- text ---------------------------------------------------------------------------------------------------------
 
 class TextReader {
  public:
@@ -304,8 +300,7 @@ class TextReader {
   std::int64_t damaged_ = 0;
 };
 
-// ---- JSON
-// --------------------------------------------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------------------------
 
 double number_of(const base::Node* node) {
   if (node == nullptr) return 0;

@@ -98,9 +98,10 @@ TEST(NcclTests, ReadsJson) {
 
 /// The same text with every '#' lost, as text that was pasted where '#' makes headings.
 TEST(NcclTests, WithoutTheHashes) {
-  std::string text = ranks(1, 8) + kHeader +
-                     "  1073741824     268435456     float     sum      -1    13867   77.43  135.50       0    13877   77.38  135.41       0\n"
-                     "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 135.455\n";
+  std::string text =
+      ranks(1, 8) + kHeader +
+      "  1073741824     268435456     float     sum      -1    13867   77.43  135.50       0    13877   77.38  135.41       0\n"
+      "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 135.455\n";
   std::erase(text, '#');
   const auto tables = read_nccl_tests(text, "x.txt");
   ASSERT_TRUE(tables.ok()) << tables.error().message();
@@ -114,7 +115,8 @@ TEST(NcclTests, WithoutTheHashes) {
 TEST(NcclTests, WithoutTheListOfRanks) {
   const std::string row =
       "  1073741824     268435456     float     sum      -1    13867   77.43  135.50       0    13877   77.38  135.41       0\n";
-  const auto one = read_nccl_tests("# nThread 1 nGpus 8 minBytes 1073741824 maxBytes 1073741824 step: 2(factor)\n" + row, "x.txt");
+  const auto one =
+      read_nccl_tests("# nThread 1 nGpus 8 minBytes 1073741824 maxBytes 1073741824 step: 2(factor)\n" + row, "x.txt");
   ASSERT_TRUE(one.ok()) << one.error().message();
   EXPECT_EQ(one->front().ranks, 8);
   EXPECT_EQ(one->front().nodes, 1);

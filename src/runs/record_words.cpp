@@ -29,8 +29,7 @@ std::string plain(std::string_view words) {
   return out;
 }
 
-// ---- networks
-// ------------------------------------------------------------------------------------------------------------------
+// ---- networks -----------------------------------------------------------------------------------------------------
 
 /// A figure with its unit, as it stands in the text.
 struct WrittenRate {
@@ -237,8 +236,7 @@ NetworkReading read_network_words(std::string_view words, std::int64_t devices_p
   return out;
 }
 
-// ---- schedules
-// -----------------------------------------------------------------------------------------------------------------
+// ---- schedules ----------------------------------------------------------------------------------------------------
 
 std::optional<ScheduleKind> read_schedule_words(std::string_view words) {
   // Names of the schedules themselves, and those of other sources: Narayanan et al. 2021 (1F1B, interleaved). Qi et al.
@@ -281,8 +279,7 @@ std::optional<ScheduleKind> read_schedule_words(std::string_view words) {
   return std::nullopt;
 }
 
-// ---- number formats
-// ------------------------------------------------------------------------------------------------------------
+// ---- number formats -----------------------------------------------------------------------------------------------
 
 PrecisionReading read_precision_words(std::string_view words) {
   static constexpr std::array<std::pair<std::string_view, Precision>, 13> kFormats{{{"fp8", Precision::fp8},
@@ -321,8 +318,7 @@ PrecisionReading read_precision_words(std::string_view words) {
   return out;
 }
 
-// ---- memory
-// --------------------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------------------------
 
 std::string_view to_string(MemoryKind kind) {
   switch (kind) {
@@ -343,8 +339,7 @@ std::optional<MemoryKind> read_memory_words(std::string_view words) {
   return std::nullopt;
 }
 
-// ---- recomputation
-// -------------------------------------------------------------------------------------------------------------
+// ---- recomputation ------------------------------------------------------------------------------------------------
 
 bool recomputes_attention_alone(std::string_view words) {
   static constexpr std::string_view kSelective = "selective";
@@ -365,8 +360,7 @@ bool recomputes_attention_alone(std::string_view words) {
   return true;
 }
 
-// ---- remarks
-// -------------------------------------------------------------------------------------------------------------------
+// ---- remarks ------------------------------------------------------------------------------------------------------
 
 bool says(std::string_view text, const std::vector<std::string>& words, Begins begins) {
   const std::string small = base::lower(text);

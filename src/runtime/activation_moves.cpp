@@ -63,8 +63,7 @@ ActivationMoves::ActivationMoves(const RankView& view, const Program& program, c
   position_ = position_of(rank);
 }
 
-// ---- layouts
-// -----------------------------------------------------------------------------------------------------------------
+// ---- layouts ------------------------------------------------------------------------------------------------------
 
 std::int64_t ActivationMoves::ranks_beside(const RankClass& rank) const {
   return std::count_if(program_.ranks.begin(), program_.ranks.end(),
@@ -110,8 +109,7 @@ Tensor ActivationMoves::room_for(const ActivationBox& box) const {
   return at::empty({size_of(box.tokens), box.samples.size(), box.features.size()}, view_.type());
 }
 
-// ---- between stages
-// ----------------------------------------------------------------------------------------------------------
+// ---- between stages -----------------------------------------------------------------------------------------------
 
 std::int32_t ActivationMoves::tag(std::int32_t place, std::int32_t microbatch, bool gradient) const {
   return ((place * pipeline_.structure.schedule.microbatches + microbatch) << 1) | (gradient ? 1 : 0);
@@ -158,8 +156,7 @@ Message ActivationMoves::receive(const Instruction& i, Arrival& arrival) {
   return world_->receive(into, peer_of(i), tag(transfer.chunk.value, i.microbatch, transfer.gradient));
 }
 
-// ---- inside a stage
-// ----------------------------------------------------------------------------------------------------------
+// ---- inside a stage -----------------------------------------------------------------------------------------------
 
 Tensor ActivationMoves::moved(const Tensor& x, Side from, Side to, std::int32_t microbatch, bool gradient) {
   if (same_layout(from, to)) return x;

@@ -24,8 +24,7 @@ Checkpoints::Checkpoints(CheckpointOptions options, const RankView& view, RankMo
   training_.data = std::move(data);
 }
 
-// ---- writing
-// -----------------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------------------------
 
 Status Checkpoints::after(std::int64_t updates, std::int64_t steps) {
   if (options_.folder.empty()) return {};
@@ -68,8 +67,7 @@ Status Checkpoints::write(std::int64_t updates) {
   return failed;
 }
 
-// ---- resuming
-// ----------------------------------------------------------------------------------------------------------------
+// ---- resuming -----------------------------------------------------------------------------------------------------
 
 Status Checkpoints::unlike(const storage::Manifest& manifest, const std::string& where) const {
   const auto refused = [&](std::string found, std::string expected) {

@@ -40,8 +40,7 @@ Executor::Executor(const RankView& view, const Program& program, RankModel& mode
   }
 }
 
-// ---- the step
-// ----------------------------------------------------------------------------------------------------------------
+// ---- the step -----------------------------------------------------------------------------------------------------
 
 StepResult Executor::step(std::int64_t step, const std::function<void(RankModel&)>& look) {
   const auto count = static_cast<std::size_t>(rank_.end - rank_.begin);
@@ -111,8 +110,7 @@ void Executor::wait_for(std::int32_t index) {
   if (before.kind == i.kind && before.id == i.id && before.microbatch == i.microbatch) wait_for(index - 1);
 }
 
-// ---- computations
-// ------------------------------------------------------------------------------------------------------------
+// ---- computations -------------------------------------------------------------------------------------------------
 
 void Executor::compute(std::int32_t index) {
   const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
@@ -269,8 +267,7 @@ void Executor::update(std::int32_t index) {
   view_.clock->update(elements, update);
 }
 
-// ---- data parallelism
-// --------------------------------------------------------------------------------------------------------
+// ---- data parallelism ---------------------------------------------------------------------------------------------
 
 void Executor::queue(std::int32_t index, std::function<void()> task) {
   const std::size_t row = row_of(index);
@@ -310,8 +307,7 @@ void Executor::tie(std::int32_t index) {
       queue_.add([table = model_.copied_table(), copies = model_.copies()] { table->sum_over(*copies); });
 }
 
-// ---- messages
-// ----------------------------------------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------------------------
 
 const Transfer& Executor::transfer_into(ChunkId chunk, bool gradient) const {
   return program_.transfers[TransferId(pipeline_.first_transfer + pipeline_.structure.transfer(chunk, gradient).value)];

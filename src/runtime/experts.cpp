@@ -32,8 +32,7 @@ Counts list_of(const Tensor& x) {
   return {first, first + flat.numel()};
 }
 
-// ---- router
-// ------------------------------------------------------------------------------------------------------------------
+// ---- router -------------------------------------------------------------------------------------------------------
 
 class Router : public LayerOperator {
  public:
@@ -72,8 +71,7 @@ class Router : public LayerOperator {
   Parameters parameters_;
 };
 
-// ---- the way to the experts and back
-// -----------------------------------------------------------------------------------------
+// ---- the way to the experts and back ------------------------------------------------------------------------------
 
 /// Moves rows between the ranks that hold tokens and those that hold experts.
 class ExpertExchange {
@@ -215,8 +213,7 @@ class Combine : public LayerOperator {
   ExpertExchange exchange_;
 };
 
-// ---- experts
-// -----------------------------------------------------------------------------------------------------------------
+// ---- experts ------------------------------------------------------------------------------------------------------
 
 /// Of each own expert outputs × inputs (column) or inputs × outputs (row), as dense linears.
 class ExpertLinear : public LayerOperator {

@@ -50,8 +50,7 @@ Members indicated(const Members& tensor, int place, partition::GroupIndicator in
 
 bool sums_partial(const Strategy& s) { return s.sp == SequenceParallel::megatron && s.tp > 1; }
 
-// ---- groups
-// ------------------------------------------------------------------------------------------------------------------
+// ---- groups -------------------------------------------------------------------------------------------------------
 
 Members RankModel::Builder::ranks_of(const std::vector<std::int64_t>& devices) const {
   Members out;
@@ -145,8 +144,7 @@ void RankModel::Builder::make_groups(const std::vector<Holding>& holdings) {
   }
 }
 
-// ---- layers
-// ------------------------------------------------------------------------------------------------------------------
+// ---- layers -------------------------------------------------------------------------------------------------------
 
 OperatorPlace RankModel::Builder::place_of(const Strategy& s, std::int64_t position, bool experts) const {
   const Sequence& sequence = view_.plan->training.sequence;

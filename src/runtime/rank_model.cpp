@@ -9,8 +9,7 @@
 
 namespace espalier::runtime {
 
-// ---- groups
-// ------------------------------------------------------------------------------------------------------------------
+// ---- groups -------------------------------------------------------------------------------------------------------
 
 void Groups::make(const std::string& purpose, const Members& members) {
   if (members.size() < 2 || made_.count({purpose, members}) > 0) return;
@@ -50,8 +49,7 @@ const RankClass& rank_class(const Program& program, std::int64_t device) {
   return *at;
 }
 
-// ---- the model
-// ---------------------------------------------------------------------------------------------------------------
+// ---- the model ----------------------------------------------------------------------------------------------------
 
 RankModel::RankModel(const RankView& view, const Program& program, Groups& groups) {
   Builder(view, program, groups, *this).build();

@@ -30,8 +30,7 @@ using Saved = std::vector<Tensor>;
 
 /// Rows × features.
 
-// ---- norms
-// -------------------------------------------------------------------------------------------------------------------
+// ---- norms --------------------------------------------------------------------------------------------------------
 
 class Norm : public LayerOperator {
  public:
@@ -85,8 +84,7 @@ class Norm : public LayerOperator {
   Segment scale_, shift_;
 };
 
-// ---- linears
-// -----------------------------------------------------------------------------------------------------------------
+// ---- linears ------------------------------------------------------------------------------------------------------
 
 /// Outputs × (inputs and a bias).
 class ColumnLinear : public LayerOperator {
@@ -150,8 +148,7 @@ class RowLinear : public LayerOperator {
   Segment bias_, weight_;
 };
 
-// ---- activations
-// -------------------------------------------------------------------------------------------------------------
+// ---- activations --------------------------------------------------------------------------------------------------
 
 /// Into `y`, which may lie as it likes.
 void activate(Activation kind, const Tensor& x, Tensor y) {
@@ -246,8 +243,7 @@ void add_product(Tensor gradient, const Tensor& left, const Tensor& right, doubl
   gradient.addmm_(left.to(at::kFloat).t(), right.to(at::kFloat), 1, share);
 }
 
-// ---- tokens
-// ------------------------------------------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------------------------
 
 const TokenRuns& seen_tokens(const OperatorPlace& place) {
   return place.sequence != nullptr ? place.own_tokens : place.context_tokens;
@@ -259,8 +255,7 @@ Tensor positions_of(const TokenRuns& runs) {
   return positions.size() == 1 ? positions.front() : at::cat(positions);
 }
 
-// ---- what linears exchange
-// ---------------------------------------------------------------------------------------------------
+// ---- what linears exchange ----------------------------------------------------------------------------------------
 
 Tensor whole_sequence(const Tensor& x, const OperatorPlace& place) {
   if (place.tensor == nullptr || !place.sequence_parallel) return x;

@@ -12,7 +12,7 @@
 namespace espalier::search {
 namespace {
 
-/// One node of the group's devices, so large that no group of ranks leaves it.
+/// Returns a cluster with one node of the group's devices, so large that no group of ranks leaves it.
 Cluster one_node(const Cluster& cluster, std::size_t group, std::int64_t devices) {
   Cluster out = cluster.alone(group);
   NodeGroup& node = out.groups.front();
@@ -74,13 +74,13 @@ DeviceClasses classes_of(const Cluster& cluster, const NodeSet& nodes) {
 std::vector<std::uint64_t> classes_of_stages(const Cluster& cluster, const NodeSet& nodes, const DeviceClasses& classes,
                                              const Configuration& c) {
   ESPALIER_CHECK(classes.group.size() <= kMostClasses);
-  std::vector<std::int64_t> ends;  // of the parts, in places
+  std::vector<std::int64_t> ends;  // end of each part, in places
   for (const GroupPart& part : nodes)
     ends.push_back((ends.empty() ? 0 : ends.back()) + part.nodes * cluster.groups[part.group].devices_per_node);
   const auto part_of = [&](std::int64_t place) {
     return static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), place) - ends.begin());
   };
-  // A run of places touches every part from that of its first to that of its last place.
+  // A run of places touches every part from the part of its first place to that of its last place.
   const auto run = [&](std::int64_t first, std::int64_t count) {
     std::uint64_t touched = 0;
     for (std::size_t part = part_of(first); part <= part_of(first + count - 1); ++part)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bounds of uniform plans across node groups are made of (whole_cluster.h): where stages lie, the compute of
-// layers there, and a plan's price.
+// Computes the parts of the bounds of uniform plans across node groups (whole_cluster.h): where stages lie, the
+// compute of layers there, and the price of a plan.
 #pragma once
 
 #include <array>
@@ -15,12 +15,13 @@
 
 namespace espalier::search {
 
-/// Forward and backward compute of every layer kind for one micro-batch of a rank, in nanoseconds, on each group.
-/// Communication is left out, so that the figures do not depend on where the ranks lie. Remembers.
+/// Computes the forward and backward compute of every layer kind for one micro-batch of a rank, in nanoseconds, on
+/// each group. Communication is left out, so that the figures do not depend on where the ranks lie. Results are
+/// cached.
 class LayerCompute {
  public:
   explicit LayerCompute(const Problem& problem);
-  /// By layer kind, on a device of the group at the speed of the fastest.
+  /// Returns the compute by layer kind, on a device of the group at the speed of the fastest.
   const std::vector<double>& of(std::size_t group, const Configuration& c);
 
  private:
@@ -33,29 +34,30 @@ class LayerCompute {
   std::map<Key, std::vector<double>> known_;
 };
 
-/// Kinds of the devices of a set: groups that compute alike share one.
+/// Holds the classes of the devices of a set: groups with equal compute share one.
 struct DeviceClasses {
   std::vector<std::size_t> of_part;  ///< by part of the set
-  std::vector<std::size_t> group;    ///< of each class a group
+  std::vector<std::size_t> group;    ///< one group of each class
 };
 inline constexpr std::size_t kMostClasses = 64;
 DeviceClasses classes_of(const Cluster& cluster, const NodeSet& nodes);
 
-/// Classes on which each stage of a uniform plan on `nodes` lies, one bit each. Needs at most kMostClasses.
+/// Returns the classes on which each stage of a uniform plan on `nodes` lies, one bit each. Requires at most
+/// kMostClasses classes.
 std::vector<std::uint64_t> classes_of_stages(const Cluster& cluster, const NodeSet& nodes, const DeviceClasses& classes,
                                              const Configuration& c);
 
-/// The uniform plan with its ranks on the devices of a set, in their order.
+/// Returns the uniform plan with its ranks on the devices of a set, in their order.
 Plan plan_across(const Problem& problem, const Cluster& own, const std::vector<std::int64_t>& devices, const Configuration& c);
 
-/// Equal nodes of several groups as one cluster, on a network that no two of them are better joined by: a uniform plan
-/// across the groups takes no less than the same plan there. Nothing where nodes differ, or named links join the
-/// groups, whose capacity depends on who shares them.
+/// Returns equal nodes of several groups as one cluster, with a network at least as fast as the link between any two
+/// of them. A uniform plan across the groups takes no less than the same plan on this cluster. Returns nullopt where
+/// nodes differ, or where named links join the groups, because their capacity depends on which nodes share them.
 std::optional<Cluster> best_joined(const Cluster& cluster, const NodeSet& nodes);
 
-/// Pipeline bounds of a plan of one pipeline.
+/// Holds the pipeline bounds of a plan of one pipeline.
 struct AcrossBounds {
-  std::int64_t bare_ns = 0;  ///< collectives of the end of the step and updates for free
+  std::int64_t bare_ns = 0;  ///< collectives at the end of the step, and updates, cost nothing
   std::int64_t full_ns = 0;
 };
 AcrossBounds bounds_across(const cost::ClusterCosts& costs, const Plan& plan);

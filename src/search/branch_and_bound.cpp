@@ -12,12 +12,12 @@
 namespace espalier::search {
 namespace {
 
-// Fixed sizes: they shape the order of work, so they must not depend on the number of threads.
+// These sizes are fixed. They shape the order of work, so they must not depend on the number of threads.
 constexpr std::size_t kLayerBatch = 256;    // layer nodes whose schedules are bounded together
 constexpr std::size_t kScheduleBatch = 32;  // schedule nodes whose leaves are collected together
-constexpr std::size_t kProbeGroup =
-    4;  // of their likely configurations simulated side by side; the first ones make the rest needless
-constexpr std::size_t kKeptConfigurations = 4096;  // simulated candidates remembered
+// Likely configurations of these that are simulated concurrently; the first ones usually make the rest unnecessary.
+constexpr std::size_t kProbeGroup = 4;
+constexpr std::size_t kKeptConfigurations = 4096;  // simulated candidates kept
 
 using LayerNode = KnownBounds::LayerChoice;
 
@@ -39,7 +39,7 @@ class BranchAndBoundSearch {
     const bool probes = !frame_.options.preference && !(carries() && frame_.out.best);
     layers_ = static_cast<std::int64_t>(nodes.size());
     std::size_t next = 0;
-    if (stop()) unfinished_bound_ = 0;  // not every node was met
+    if (stop()) unfinished_bound_ = 0;  // not every node was visited
     while (next < nodes.size() && frame_.out.complete && !frame_.beaten(Pruning::layer_bound, nodes[next].bound_ns)) {
       const std::size_t end = std::min(nodes.size(), next + kLayerBatch);
       std::vector<Leaf> schedules = schedule_nodes(nodes, next, end);
@@ -54,13 +54,13 @@ class BranchAndBoundSearch {
   }
 
  private:
-  /// All choices of the layer group that may fit; those that may beat the incumbent come first, by bound.
+  /// Returns all choices of the layer group that may fit; those that may beat the incumbent come first, by bound.
   std::vector<LayerNode> layer_nodes() {
     if (frame_.options.carried != nullptr && !frame_.out.best && frame_.out.pruning.enabled_all()) probe(likely_of_record());
     std::vector<LayerNode> alive = frame_.options.known != nullptr && frame_.options.known->choices ? known_layers()
                                    : carries()                                                      ? carried_layers()
                                                                                                     : enumerated_layers();
-    // The incumbent only gets better: what exceeds it now is never looked at, in whatever order.
+    // The incumbent only improves, so nodes that exceed it now are never visited, in whatever order.
     const auto open = std::partition(alive.begin(), alive.end(),
                                      [&](const LayerNode& n) { return !frame_.beaten(Pruning::layer_bound, n.bound_ns); });
     std::sort(alive.begin(), open,
@@ -68,7 +68,7 @@ class BranchAndBoundSearch {
     return alive;
   }
 
-  /// The choices that an earlier search of the problem left open, ranked anew.
+  /// Returns the choices that an earlier search of the problem left open, ranked anew.
   std::vector<LayerNode> known_layers() {
     std::vector<LayerNode> alive;
     for (const LayerNode& known : *frame_.options.known->choices) {
@@ -80,15 +80,16 @@ class BranchAndBoundSearch {
     return alive;
   }
 
-  /// Whether a record says enough of the space: all of what it does not list is slower than the incumbent.
+  /// Returns whether a record covers enough of the space: everything that it does not list is slower than the
+  /// incumbent.
   [[nodiscard]] bool carries() const {
     const Carried* carried = frame_.options.carried;
     return carried != nullptr && frame_.out.pruning.enabled_all() &&
            frame_.out_of_reach(carried->far_floor_ns(frame_.problem.training.global_batch));
   }
 
-  /// The schedule choices of lowest floor that the record lists: where to look for an incumbent when its fastest
-  /// configurations fit no more.
+  /// Returns the schedule choices of lowest floor that the record lists. They are likely to give an incumbent when
+  /// its fastest configurations no longer fit.
   std::vector<Leaf> likely_of_record() {
     std::vector<Leaf> all;
     for (const SearchRecord::Layer& layer : frame_.options.carried->record->layers) {
@@ -108,7 +109,7 @@ class BranchAndBoundSearch {
     return all;
   }
 
-  /// The choices that an earlier search listed, less those whose floor is enough.
+  /// Returns the choices that an earlier search listed, without those that their floor rules out.
   std::vector<LayerNode> carried_layers() {
     const SearchRecord& record = *frame_.options.carried->record;
     floors_.carry();
@@ -143,14 +144,14 @@ class BranchAndBoundSearch {
     return bounded_layers(std::move(nodes));
   }
 
-  /// Those that may fit, with their bounds.
+  /// Returns the nodes that may fit, with their bounds.
   std::vector<LayerNode> bounded_layers(std::vector<LayerNode> nodes) {
     report("enumerating", 0, static_cast<std::int64_t>(nodes.size()), 0);
     std::set<std::int32_t> stages;
     for (const LayerNode& n : nodes) stages.insert(n.choice.schedule.stages);
     for (const std::int32_t p : stages) frame_.book.prepare(p);
     std::vector<char> fits(nodes.size(), 1);
-    // Stopped here, nodes keep the bound 0, and so does what is said of the space.
+    // After an interruption here, nodes keep the bound 0, and so does the reported bound of the space.
     base::parallel_for(nodes.size(), threads(), 64, [&](std::size_t i, int worker) {
       if (frame_.interrupted()) return;
       Workspace& w = work_[static_cast<std::size_t>(worker)];
@@ -183,7 +184,7 @@ class BranchAndBoundSearch {
 
   [[nodiscard]] int threads() const { return static_cast<int>(work_.size()); }
 
-  /// A good incumbent early. Seeds are counted nowhere: the search meets them again as leaves.
+  /// Sets a good early incumbent. Seeds are not counted here: the search visits them again as leaves.
   void seed() {
     std::vector<Configuration> seeds = frame_.options.seeds;
     if (const Carried* carried = frame_.options.carried)
@@ -199,8 +200,8 @@ class BranchAndBoundSearch {
     }
   }
 
-  /// Bounded schedule choices of some layer nodes, by bound. A node's leaves are removed here when all its schedules
-  /// are beaten, and schedule by schedule otherwise.
+  /// Returns the bounded schedule choices of some layer nodes, by bound. A node's leaves are removed here when all
+  /// its schedules are beaten, and schedule by schedule otherwise.
   std::vector<Leaf> schedule_nodes(const std::vector<LayerNode>& nodes, std::size_t begin, std::size_t end) {
     std::vector<Expansion> results(end - begin);
     base::parallel_for(end - begin, threads(), 4, [&](std::size_t i, int worker) {
@@ -225,8 +226,8 @@ class BranchAndBoundSearch {
     return all;
   }
 
-  /// A good incumbent before anything is enumerated: of the most promising schedules the likely configurations,
-  /// simulated in the order of their bounds until those exceed the best. Counted nowhere.
+  /// Finds a good incumbent before the enumeration. The likely configurations of the most promising schedules are
+  /// simulated by rising bound until the bounds exceed the best. These simulations are not counted.
   void probe(const std::vector<Leaf>& schedules) {
     const std::size_t n = std::min(kIncumbentProbes.value, schedules.size());
     std::vector<std::vector<Leaf>> found(n);

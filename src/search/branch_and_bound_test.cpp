@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search with stand-ins for the simulator: what it asks, in which order, and what it makes of the answers. That it
-// finds the fastest plan under the real simulator is tested in tests/property.
+// Tests the search with stand-ins for the simulator: its queries, their order, and its use of the results. The tests
+// in tests/property check that it finds the fastest plan under the real simulator.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 namespace espalier::search {
 namespace {
 
-/// Time and memory are their lower bounds: what a simulator would say if nothing ever waited.
+/// Returns the lower bounds of time and memory, like a simulator in which nothing ever waits.
 class Ideal : public Evaluator {
  public:
   std::int64_t peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int) override {
@@ -34,7 +34,7 @@ class Ideal : public Evaluator {
   }
 };
 
-/// All configurations take equally long.
+/// Returns the same time for all configurations.
 class Indifferent : public Ideal {
  public:
   std::int64_t iteration_ns(const ProgramStructure&, const cost::Costs&, const CandidatePlan&, int) override {
@@ -84,8 +84,8 @@ std::string text(const std::optional<Candidate>& c) {
            : "none";
 }
 
-// One device, one sample, two blocks: no, selective, one or two blocks of full recomputation. Everything fits: none is
-// the fastest.
+// One device, one sample, two blocks: recomputation none, selective, or one or two blocks in full. Everything fits,
+// and none is the fastest.
 TEST(BranchAndBound, SmallestExample) {
   const Job one = job(1, 2, 1);
   Ideal evaluator;
@@ -104,10 +104,11 @@ TEST(BranchAndBound, EqualsExhaustive) {
   const Outcome all = exhaustive(eight.problem(), evaluator, {}), clever = branch_and_bound(eight.problem(), evaluator, {});
   EXPECT_EQ(text(clever.best), text(all.best));
   EXPECT_EQ(clever.space_size, all.space_size);
-  EXPECT_LT(clever.simulations, all.simulations / 100);  // or what is pruning good for
+  EXPECT_LT(clever.simulations, all.simulations / 100);  // pruning must save most simulations
 }
 
-// Among equally fast configurations the first by canonical text, although the search meets them in another order.
+// Among equally fast configurations the first by canonical text wins, although the search visits them in another
+// order.
 TEST(BranchAndBound, TiesGoToTheFirstByCanonicalText) {
   Job four = job(4, 2, 4);
   four.space.limits["micro_batch"] = 2;
@@ -118,7 +119,7 @@ TEST(BranchAndBound, TiesGoToTheFirstByCanonicalText) {
   const Outcome found = branch_and_bound(four.problem(), evaluator, {});
   ASSERT_TRUE(found.best.has_value());
   EXPECT_EQ(canonical_text(found.best->configuration.strategy, found.best->configuration.schedule), first);
-  EXPECT_EQ(found.simulations, found.space_size);  // nothing may be dropped that could tie
+  EXPECT_EQ(found.simulations, found.space_size);  // nothing that could tie may be dropped
   EXPECT_TRUE(std::is_sorted(found.simulated.begin(), found.simulated.end(), [](const Candidate& a, const Candidate& b) {
     return canonical_less(a.configuration, b.configuration);
   }));
@@ -189,8 +190,7 @@ TEST(BranchAndBound, InterruptionAndProgress) {
   EXPECT_EQ(part.lower_bound_ns, 0) << "nothing is known of what was not met";
 }
 
-// An evaluator that always says a little more than the bound, differently for each configuration: the answer is its
-// minimum.
+// Returns a little more than the bound, differently for each configuration; the answer is its minimum.
 class Uneven : public Ideal {
  public:
   std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const CandidatePlan& plan,

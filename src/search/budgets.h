@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that bound the work of a search: one table, printed by `plan -v`. A budget that shapes the answer may
-// leave a faster plan unfound, never an answer called optimal: a phase that reaches one reports the bound that it has.
-// All others change the work alone.
+// Lists the numbers that bound the work of a search in one table, which `plan -v` prints. A budget that shapes the
+// answer may leave a faster plan unfound, but never makes a slower answer count as optimal. A phase that reaches such
+// a budget reports the bound that it has. All other budgets change only the amount of work.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ template <class T>
 struct Budget {
   std::string_view name;
   T value{};
-  std::string_view bounds;  ///< what it is the number of
+  std::string_view bounds;  ///< quantity that the value limits
   bool shapes_answer = true;
   constexpr operator T() const { return value; }  // NOLINT(google-explicit-constructor): it stands for its value
 };
@@ -98,14 +98,14 @@ inline constexpr Budget<std::int64_t> kFrontierStates{"frontier-states", 2'000'0
 inline constexpr Budget<std::size_t> kIncumbentProbes{"incumbent-probes", 64, "configurations simulated for a first incumbent",
                                                       false};
 
-/// A row of the table.
+/// Holds a row of the table.
 struct BudgetRow {
   std::string_view name;
   double value = 0;
   std::string_view bounds;
   bool shapes_answer = true;
 };
-/// All of them, in the order above.
+/// Returns all budgets in the order above.
 std::vector<BudgetRow> budgets();
 
 }  // namespace espalier::search

@@ -10,15 +10,15 @@
 namespace espalier::search {
 namespace {
 
-constexpr int kRounds = 8;                // of the weights towards equal costs
-constexpr double kBackwardOfForward = 2;  // of the layer whose cost is made equal
+constexpr int kRounds = 8;                // rounds that move the weights towards equal costs
+constexpr double kBackwardOfForward = 2;  // b/f of the layer whose cost is equalised
 
-/// Passes seen so far, by local chunk.
+/// Counts the passes so far, by local chunk.
 struct Counts {
   explicit Counts(std::size_t chunks) : forwards(chunks, 0), backwards(chunks, 0) {}
   void add(const ChunkPass& step) {
     const auto chunk = static_cast<std::size_t>(step.local_chunk);
-    // The two parts of a backward pass count once, as its first: what stands before is at most that.
+    // The two parts of a backward pass count once, as the first part, which is an upper limit of the steps before.
     if (step.kind == InstructionKind::forward) ++forwards[chunk];
     if (step.kind == InstructionKind::backward || step.kind == InstructionKind::backward_input) ++backwards[chunk];
   }
@@ -72,7 +72,8 @@ void ChunkOrders::read(std::int32_t stage) {
     }
     later.add(*step);
   }
-  ESPALIER_CHECK(std::all_of(held.begin(), held.end(), [](std::int32_t n) { return n == 0; }));  // every pass came back
+  // Every pass was released.
+  ESPALIER_CHECK(std::all_of(held.begin(), held.end(), [](std::int32_t n) { return n == 0; }));
   held_.push_back(most);
   outside_.insert(outside_.end(), mine.begin(), mine.end());
 }
@@ -90,13 +91,13 @@ std::int64_t ChunkOrders::most_skipped() const {
   return most;
 }
 
-/// By pipeline chunk, for weights γ of the stages.
+/// Returns the coefficients by pipeline chunk, for weights γ of the stages.
 std::vector<ChunkOrders::Coefficients> ChunkOrders::with(const std::vector<double>& weights, bool ends) const {
   ESPALIER_CHECK(weights.size() == static_cast<std::size_t>(schedule_.stages));
   const std::int32_t v = schedule_.virtual_stages, chunks = schedule_.stages * v;
   const double m = schedule_.microbatches;
   std::vector<Coefficients> out(static_cast<std::size_t>(chunks));
-  double later = 0;  // weight of the chunks after
+  double later = 0;  // weight of the later chunks
   for (std::int32_t c = chunks; c-- > 0;) {
     const ChunkPlace place = place_of_chunk(schedule_, c);
     const double weight = weights[static_cast<std::size_t>(place.stage)], each = weight / v;
@@ -117,7 +118,7 @@ std::vector<ChunkOrders::Coefficients> ChunkOrders::with(const std::vector<doubl
 
 std::vector<ChunkOrders::Coefficients> ChunkOrders::coefficients(bool ends) const {
   const auto stages = static_cast<std::size_t>(schedule_.stages);
-  const double whole = schedule_.microbatches * (1 + kBackwardOfForward);  // of a layer, all micro-batches
+  const double whole = schedule_.microbatches * (1 + kBackwardOfForward);  // cost of a layer over all micro-batches
   std::vector<double> weights(stages, 1.0 / static_cast<double>(stages));
   std::vector<Coefficients> best;
   double best_least = 0;
@@ -135,7 +136,7 @@ std::vector<ChunkOrders::Coefficients> ChunkOrders::coefficients(bool ends) cons
       best_least = lowest;
       best = std::move(now);
     }
-    // Each stage's weight moves by what its cost is off the mean.
+    // Each stage's weight moves by the difference of its cost from the mean.
     double total = 0;
     const double mean = std::accumulate(least.begin(), least.end(), 0.0) / static_cast<double>(stages);
     for (std::size_t i = 0; i < stages; ++i) {

@@ -38,8 +38,8 @@ void assemble(const CostBook& book, const Configuration& c, Workspace& w) {
 }
 
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w) {
-  // Of one micro-batch: `work` occupies its stages, `pass` is the way down and up. Split weight gradients lie beside
-  // that way.
+  // For one micro-batch, `work` occupies its stages and `pass` is the warm-up and drain. Split weight gradients are
+  // not on that path.
   std::int64_t work = 0, pass = 0;
   for (std::size_t k = 0; k < w.layers.size(); ++k) {
     const auto& l = w.layers[k];
@@ -74,13 +74,13 @@ std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& 
 namespace {
 
 std::int64_t bound_ns(const CostBook& book, const Strategy& s, const Schedule& schedule, Workspace& w, cost::DataStream stream) {
-  // Partitioned blocks reduce gradients inside their group with every micro-batch under ZeRO 2 and 3, once a step
-  // otherwise: their layers are not those of the schedule choice, which have another ZeRO stage.
+  // Partitioned blocks reduce gradients inside their group with every micro-batch under ZeRO 2 and 3, otherwise once
+  // per step. The schedule choice has another ZeRO stage, so its layers must be priced again.
   if (!s.partition.empty()) price_layers(book, {s, schedule}, w);
   return w.bound.ns(book.context(), s, schedule, book.split(schedule), w.layers, stream);
 }
 
-/// Without copies of activations: with them more recomputation may be faster, since it puts down less.
+/// Removes the offload of activations. With it, more recomputation may be faster, since fewer activations are saved.
 Offload without_activations(Offload o) {
   if (offloads_parameters(o)) return Offload::parameters;
   return offloads_optimizer(o) ? Offload::optimizer : Offload::none;
@@ -92,7 +92,7 @@ std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& 
   Strategy cheapest = c.strategy;
   cheapest.offload = without_activations(cheapest.offload);
   cheapest.overlap.p2p = true;
-  // ZeRO-1 over all ranks: no communication inside chunks, the smallest optimizer.
+  // ZeRO-1 over all ranks has no communication inside chunks and the smallest optimizer.
   if (cheapest.data_ranks() > 1) {
     cheapest.zero = ZeroStage::optimizer;
     cheapest.shard = static_cast<std::int32_t>(cheapest.data_ranks());

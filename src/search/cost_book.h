@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several nodes of the search share: the cost context and the split of the layers for each number of chunks.
+// Shares the cost context, and the split of the layers for each number of chunks, among the nodes of the search.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class CostBook {
   [[nodiscard]] const cost::SplitTable& split(const Schedule& s) const {
     return *splits_[static_cast<std::size_t>(s.stages) * static_cast<std::size_t>(s.virtual_stages)];
   }
-  /// Layers of the whole model by kind.
+  /// Returns the number of layers of the whole model by kind.
   [[nodiscard]] const std::vector<std::int64_t>& kind_counts() const { return kind_counts_; }
 
  private:
@@ -36,13 +36,13 @@ class CostBook {
   std::vector<std::int64_t> kind_counts_;
 };
 
-/// A program of passes and messages alone (pipeline_floor.h).
+/// Holds a program of passes and messages alone (pipeline_floor.h).
 struct PipelineAlone {
   ProgramStructure structure;
   cost::Costs costs;
 };
 
-/// Reusable memory of one thread.
+/// Holds the reusable memory of one thread.
 struct Workspace {
   LayerPrices prices;
   MemoryTables tables;
@@ -58,21 +58,23 @@ struct Workspace {
 /// Fills w.layers with the layer costs of a configuration.
 void price_layers(const CostBook& book, const Configuration& c, Workspace& w);
 
-/// Timing of a configuration whose layer costs are in `w.layers`; fills w.costs and w.structure.
+/// Computes the timing of a configuration whose layer costs are in `w.layers`; fills w.costs and w.structure.
 void assemble(const CostBook& book, const Configuration& c, Workspace& w);
 
-/// Cheapest time of one micro-batch through all layers, and the least memory of a stage, of a layer-group choice.
-/// `w.layers` filled.
+/// The first returns the least time of one micro-batch through all layers of a layer-group choice, the second the
+/// least memory of a stage. `w.layers` must be filled.
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w);
 std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& c, const Workspace& w);
-/// Bound of everything below a schedule choice. Group bounds leave out copies of activations to and from the host.
+/// Returns a bound of everything below a schedule choice. Group bounds leave out copies of activations to and from
+/// the host.
 std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
-/// Bound of everything below a choice of ZeRO stage and shard group, for the recomputation in `c`: both overlaps on,
-/// chunk edges free.
+/// Returns a bound of everything below a choice of ZeRO stage and shard group, for the recomputation in `c`. It
+/// assumes both overlaps on and free chunk edges.
 std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
-/// Bound of one configuration: cost::iteration_lower_bound_ns of what assemble() would fill in.
+/// Returns the bound of one configuration: cost::iteration_lower_bound_ns of the values that assemble() would fill
+/// in.
 std::int64_t configuration_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
-/// Peak bound over all stages of w.costs.
+/// Returns the peak bound over all stages of w.costs.
 std::int64_t peak_bound_bytes(const Workspace& w);
 
 }  // namespace espalier::search

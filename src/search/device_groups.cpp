@@ -17,7 +17,7 @@
 namespace espalier::search {
 namespace {
 
-/// Divisors of the global batch, largest number of micro-batches last.
+/// Returns the divisors of the global batch, the largest number of micro-batches last.
 std::vector<std::int64_t> sizes_of(std::int64_t batch) {
   std::vector<std::int64_t> out;
   for (std::int64_t samples = 1; samples <= batch; ++samples)
@@ -39,20 +39,20 @@ class ChainsSearch {
   struct Kept;
   struct Size;
   [[nodiscard]] bool countable() const;
-  /// All sizes of micro-batches that have options.
+  /// Returns all sizes of micro-batches that have options.
   [[nodiscard]] std::vector<Size> sizes_with_options();
-  /// First plans, of few partial ones each.
+  /// Finds first plans from a few partial ones.
   void glance(Size& size);
   void search_size(Size& size);
-  /// Looks at what is left of all sizes, where that is little.
+  /// Enumerates the remaining candidates of all sizes where these are few.
   void close();
-  /// Where the job admits ZB-H1: the best chains under it, changes of the best of them, and what is left where that is
-  /// little.
+  /// Where the job admits ZB-H1, runs the best chains under it, then changes of the best of them. Then it enumerates
+  /// the remaining candidates where these are few.
   void zero_bubble();
   void close_zero_bubble();
   /// Judges candidates that may be better than the best plan; returns the best of them, or nothing.
   Kept judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains, std::size_t most);
-  /// Simulated time; 0: it breaks a rule or does not fit.
+  /// Returns the simulated time; 0: it breaks a rule or does not fit.
   std::int64_t judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
                      ChainSchedule schedule = ChainSchedule::one_f_one_b);
   void remember(Kept kept);
@@ -62,19 +62,19 @@ class ChainsSearch {
     return *std::find_if(sizes_.begin(), sizes_.end(), [&](const Size& known) { return known.samples == samples; });
   }
 
-  /// A chain that fits, simulated.
+  /// Holds a simulated chain that fits.
   struct Kept {
     std::int64_t samples = 0;
     Chain chain;
     std::int64_t iteration_ns = 0;
   };
 
-  /// What may be done with micro-batches of a number of samples.
+  /// Holds the options and results for micro-batches of one number of samples.
   struct Size {
     std::int64_t samples = 0;
     StageOptions options;
     solve::DeviceGroupsProblem numbers;
-    std::unique_ptr<solve::DeviceGroupsTables> tables;  ///< of the numbers, while they are searched
+    std::unique_ptr<solve::DeviceGroupsTables> tables;  ///< tables of `numbers` during the search
     double estimate_ns = 0;
     std::int64_t bound_ns = INT64_MAX;  ///< no plan of the size that was not simulated takes less
   };
@@ -85,7 +85,8 @@ class ChainsSearch {
   GroupedOutcome out_;
   PhaseContext context_;
   std::vector<Kept> kept_;  ///< the best of sizes that were not refined
-  std::vector<Kept> good_;  ///< chains that fit under 1F1B, by time; at most kKeptGrouped, where ZB-H1 is admitted
+  /// Holds chains that fit under 1F1B, by time; at most kKeptGrouped, where ZB-H1 is admitted.
+  std::vector<Kept> good_;
   std::vector<Size> sizes_;
 };
 
@@ -120,7 +121,7 @@ std::int64_t ChainsSearch::judge(const StageOptions& options, const solve::Group
   return found.iteration_ns;
 }
 
-/// Takes the first single change that is faster, again and again.
+/// Applies the first single change that is faster, again and again.
 void ChainsSearch::refine(const Size& size, Kept start, ChainSchedule schedule) {
   const std::int64_t before = out_.simulations;
   Kept best = std::move(start);
@@ -141,7 +142,7 @@ void ChainsSearch::refine(const Size& size, Kept start, ChainSchedule schedule) 
   out_.refined += out_.simulations - before;
 }
 
-/// Plans that were not the best when they were found, but are near it.
+/// Refines plans that were not the best when they were found, but are near it.
 void ChainsSearch::refine_best() {
   std::stable_sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
   for (std::size_t i = 0; i < std::min(kept_.size(), kRefinedGrouped.value); ++i) {
@@ -206,7 +207,7 @@ void ChainsSearch::search_size(Size& size) {
   if (numbers.cutoff_ns < INT64_MAX) numbers.cutoff_ns -= numbers.cutoff_ns / 1000 * kWorthPermille;
   ++out_.sizes;
   out_.options += static_cast<std::int64_t>(size.options.options.size());
-  if (size.bound_ns != INT64_MAX) {  // the first look refused it, under a cutoff that was no lower
+  if (size.bound_ns != INT64_MAX) {  // the first pass ruled it out, under a cutoff that was no lower
     ++out_.refused;
     return;
   }
@@ -278,7 +279,7 @@ void ChainsSearch::close_zero_bubble() {
   }
 }
 
-/// Whether the solver can number all sets of units.
+/// Returns whether the solver can number all sets of units.
 bool ChainsSearch::countable() const {
   double sets = 1;
   const std::vector<std::int64_t> unit = unit_devices(*problem_.cluster);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference: every legal configuration, no bound, no order, no shortcut.
+// Reference search: simulates every legal configuration without bounds, order or shortcuts.
 #include <algorithm>
 
 #include "base/invariant.h"

@@ -7,8 +7,8 @@
 
 namespace espalier::search {
 
-/// Every schedule choice of a layer choice with its bound in nanoseconds: known, or computed, unless a floor that was
-/// carried over is enough.
+/// Visits every schedule choice of a layer choice with its bound in nanoseconds. The bound is known, or computed
+/// unless a floor that was carried over suffices.
 template <class Visit>
 void Expander::each_schedule(const KnownBounds::LayerChoice& node, Workspace& w, Expansion& e, const Visit& visit) const {
   const Configuration& c = node.choice;
@@ -33,14 +33,15 @@ void Expander::each_schedule(const KnownBounds::LayerChoice& node, Workspace& w,
   }
 }
 
-/// Floors of an earlier search below a layer choice, as they were; null: none.
+/// Returns the floors of an earlier search below a layer choice, unchanged; null if there are none.
 const std::vector<std::int64_t>* Expander::carried_floors(const KnownBounds::LayerChoice& node) const {
   if (frame_.options.carried == nullptr || node.carried < 0) return nullptr;
   const auto& floors = frame_.options.carried->record->layers[static_cast<std::size_t>(node.carried)].schedule_floors_ns;
   return floors.empty() ? nullptr : &floors;
 }
 
-/// Every ZeRO stage and shard group below a schedule choice, the widest groups first, with the overlaps it may have.
+/// Visits every ZeRO stage and shard group below a schedule choice, the widest groups first, with the possible
+/// overlaps.
 template <class Visit>
 void Expander::each_shard(const Configuration& b, const Visit& visit) const {
   Configuration s = b;
@@ -98,14 +99,14 @@ Expansion Expander::configurations(const Leaf& node, Workspace& w) const {
   return e;
 }
 
-/// Which recomputation choices may fit under the sharding of `s`; all of them without the rule.
+/// Returns which recomputation choices may fit under the sharding of `s`; without the rule, all of them.
 std::vector<char> Expander::fitting_choices(const MemoryTable& t, const Strategy& s, const Workspace& w) const {
   if (!frame_.out.pruning.enabled(Pruning::memory)) return std::vector<char>(t.choices.size(), 1);
   return fitting(frame_.book, t, s, w);
 }
 
-/// Whether everything below a node is slower than the incumbent: its bound with each recomputation that may be the
-/// cheapest, which is none where it fits, else selective or the fewest full layers.
+/// Returns whether everything below a node is slower than the incumbent. It bounds the node with each recomputation
+/// that may be the cheapest: none where it fits, else selective or the fewest full layers.
 template <class Bound>
 bool Expander::all_slower(Configuration c, const MemoryTable& t, const std::vector<char>& fits, const Bound& bound,
                           Expansion& e) const {
@@ -127,8 +128,9 @@ bool Expander::all_slower(Configuration c, const MemoryTable& t, const std::vect
   return true;
 }
 
-/// Under ZeRO 1 a shard group that another one is a multiple of updates more elements and holds more, and is equal in
-/// everything else that its bound counts: where the wider one is `slower` than the incumbent, so is it.
+/// Returns whether a wider shard group rules out this one under ZeRO 1. A group whose size divides that of a wider
+/// one updates more elements and holds more. Everything else in its bound is equal. So if the wider one is `slower`
+/// than the incumbent, so is this one.
 bool Expander::narrower(const Strategy& s, const std::vector<std::int32_t>& slower) const {
   if (s.zero != ZeroStage::optimizer || frame_.options.preference) return false;
   return std::any_of(slower.begin(), slower.end(), [&](std::int32_t wider) { return wider % s.shard == 0; });
@@ -155,10 +157,10 @@ void Expander::expand_shard(const Configuration& s, const std::vector<Overlap>& 
   }
 }
 
-/// The recomputation ladder of one choice of everything else.
+/// Expands the recomputation ladder of one choice of all other dimensions.
 void Expander::expand_overlap(const Configuration& o, const MemoryTable& t, const std::vector<char>& fits, Workspace& w,
                               Expansion& e) const {
-  // What is put into host memory shrinks with recomputation: more of it may be faster.
+  // Recomputation shrinks the data offloaded to the host, so more of it may be faster.
   const bool ladder = frame_.out.pruning.enabled(Pruning::recompute_ladder) && !offloads_activations(o.strategy.offload);
   bool ladder_broken = false, nothing_cheaper = false;
   for (std::size_t i = 0; i < t.choices.size(); ++i) {
@@ -198,7 +200,7 @@ std::vector<Leaf> Expander::likely(const Configuration& b, Workspace& w) const {
     const auto first = std::find(fits.begin(), fits.end(), 1);
     if (first == fits.end()) return;
     Leaf leaf{s, 0};
-    take_overlap(overlaps.back(), leaf.configuration.strategy);  // it has every flag it may have
+    take_overlap(overlaps.back(), leaf.configuration.strategy);  // the last one has every possible flag
     leaf.configuration.strategy.recompute = table.choices[static_cast<std::size_t>(first - fits.begin())];
     leaf.bound_ns = frame_.rank(leaf.configuration, configuration_bound_ns(frame_.book, leaf.configuration, w));
     out.push_back(std::move(leaf));

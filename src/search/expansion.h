@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes of the tree of space.h, expanded: their children with bounds, less what the rules of pruning.h remove. Pure:
-// what a node brings depends on the frame as it stands, so that nodes of one batch are expanded on any number of
-// threads.
+// Expands nodes of the tree of space.h: returns their children with bounds, without those that the rules of pruning.h
+// remove. Expansion is pure: its result depends only on the current frame. Nodes of one batch are therefore expanded
+// on any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,13 @@
 
 namespace espalier::search {
 
-/// What expanding one node brought.
+/// Holds the result of expanding one node.
 struct Expansion {
   std::vector<Leaf> leaves;
-  std::vector<std::int64_t> bounds;   ///< of all schedule choices of a layer choice, in their order; leaves name their
-                                      ///< place as
-                                      ///< slot
-  bool expanded = false;              ///< all its schedule choices were bounded
-  std::int64_t floor_ns = INT64_MAX;  ///< of a schedule choice: nothing below it that fits takes less
+  /// Bounds of all schedule choices of a layer choice, in their order; the slot of a leaf is its index here.
+  std::vector<std::int64_t> bounds;
+  bool expanded = false;              ///< whether all its schedule choices were bounded
+  std::int64_t floor_ns = INT64_MAX;  ///< lower bound of everything below a schedule choice that fits
   PruningState removed;
   std::int64_t bounded = 0;
 };
@@ -26,12 +25,12 @@ struct Expansion {
 class Expander {
  public:
   explicit Expander(const SearchFrame& frame) : frame_(frame) {}
-  /// The schedule choices of a layer choice.
+  /// Expands the schedule choices of a layer choice.
   Expansion schedules(const KnownBounds::LayerChoice& node, Workspace& w) const;
-  /// The configurations below a schedule choice.
+  /// Expands the configurations below a schedule choice.
   Expansion configurations(const Leaf& node, Workspace& w) const;
-  /// A few configurations below a schedule choice that may be good: for ZeRO 0 (one replica), 1 and 3 over all
-  /// replicas, everything overlapped, the least recomputation that may fit.
+  /// Returns a few promising configurations below a schedule choice. They use ZeRO 0 (one replica), or 1 and 3 over
+  /// all replicas, with everything overlapped and the least recomputation that may fit.
   std::vector<Leaf> likely(const Configuration& schedule_choice, Workspace& w) const;
 
  private:
@@ -48,7 +47,7 @@ class Expander {
   void expand_overlap(const Configuration& o, const MemoryTable& t, const std::vector<char>& fits, Workspace& w,
                       Expansion& e) const;
   [[nodiscard]] std::vector<char> fitting_choices(const MemoryTable& t, const Strategy& s, const Workspace& w) const;
-  /// Configurations below a schedule choice.
+  /// Returns the number of configurations below a schedule choice.
   [[nodiscard]] double leaves_below(const Configuration& b) const { return frame_.space.leaves_of_schedule(b); }
 
   const SearchFrame& frame_;

@@ -8,8 +8,8 @@
 namespace espalier::search {
 namespace {
 
-constexpr double kNearAnswer = 4;     // times the answer: further floors are not listed one by one
-constexpr std::size_t kFastest = 16;  // simulated configurations that a record names
+constexpr double kNearAnswer = 4;     // times the answer: floors beyond are not listed individually
+constexpr std::size_t kFastest = 16;  // simulated configurations that a record lists
 
 void add_layer(SearchRecord::Layer layer, std::int64_t reach, SearchRecord& out) {
   if (layer.floor_ns <= reach) {
@@ -57,7 +57,7 @@ KnownBounds Floors::known(const SearchFrame& frame, const std::vector<LayerNode>
   return out;
 }
 
-/// Floors of what the record dropped, as they hold now.
+/// Adds the floors that the record dropped, with their present values.
 void Floors::add_dropped(const SearchFrame& frame, SearchRecord& out) const {
   if (!carried_) return;
   const Carried* carried = frame.options.carried;
@@ -97,7 +97,7 @@ SearchRecord Floors::record(const SearchFrame& frame, const std::vector<LayerNod
   out.model_layers = static_cast<std::int64_t>(frame.problem.model->layers.size());
   double listed = out.far_leaves + out.too_large;
   for (const SearchRecord::Layer& layer : out.layers) listed += layer.leaves;
-  ESPALIER_CHECK(listed == out.space_size);  // nothing of the space is forgotten
+  ESPALIER_CHECK(listed == out.space_size);  // the list covers the whole space
   return out;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floors of one branch and bound as it goes: below which time no configuration of a schedule choice that fits stays.
-// They begin with its bound and rise when it is expanded. When the search is finished they are handed on: to a second
-// search of the same problem (known_bounds.h), and to one after a change of the cluster (search_record.h).
+// Holds the floors of one branch and bound. A floor is a time below which no configuration of a schedule choice both
+// runs and fits. Floors start as the choice's bound and rise when the choice is expanded. When the search is finished
+// they are passed on: to a second search of the same problem (known_bounds.h), and to one after a change of the
+// cluster (search_record.h).
 #pragma once
 
 #include <cstdint>
@@ -15,19 +16,19 @@ class Floors {
  public:
   using LayerNode = KnownBounds::LayerChoice;
 
-  /// Takes the bounds of all schedule choices of nodes[layer]; the slot of the first of them.
+  /// Adds the bounds of all schedule choices of nodes[layer]; returns the slot of the first of them.
   std::int64_t add(std::size_t layer, const std::vector<std::int64_t>& bounds);
-  /// Of a slot of add.
+  /// Raises the floor of a slot that add() returned.
   void raise(std::int64_t slot, std::int64_t floor_ns);
-  /// The search looks at what Options::carried lists only; what is known of the rest stays.
+  /// Restricts the search to the choices that Options::carried lists; known facts about the rest stay.
   void carry() { carried_ = true; }
-  /// A layer choice that the record was enough to drop, by its place there; what was known of it stays.
+  /// Drops a layer choice that the record alone rules out, by its place there; known facts about it stay.
   void drop(std::size_t carried) { dropped_.push_back(carried); }
 
-  /// What a search that allows Options::keep_within times the answer may ask for.
+  /// Returns the bounds that a search that allows Options::keep_within times the answer may request.
   [[nodiscard]] KnownBounds known(const SearchFrame& frame, const std::vector<LayerNode>& nodes) const;
-  /// What a search after a change of the cluster may ask for; `too_large`: configurations that no layer choice left,
-  /// for their memory.
+  /// Returns the record that a search after a change of the cluster may use. `too_large` counts configurations that
+  /// no layer choice kept because of their memory.
   [[nodiscard]] SearchRecord record(const SearchFrame& frame, const std::vector<LayerNode>& nodes, double too_large) const;
 
  private:

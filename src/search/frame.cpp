@@ -15,7 +15,7 @@ void SearchFrame::improve(const Candidate& c) {
   const std::int64_t found = rank(c.configuration, c.iteration_ns);
   if (found > best_rank) return;
   if (found == best_rank && out.best && !canonical_less(c.configuration, out.best->configuration)) return;
-  ESPALIER_CHECK(c.iteration_ns > 0 && c.peak_bytes <= book.memory_limit());  // simulated, and it fits
+  ESPALIER_CHECK(c.iteration_ns > 0 && c.peak_bytes <= book.memory_limit());  // was simulated and fits
   out.best = c;
   best_rank = found;
 }

@@ -10,7 +10,7 @@ namespace {
 
 std::int64_t devices_of(const Strategy& s) { return s.devices(); }
 
-/// Where the stages of a chain begin, as device ids of the cluster.
+/// Returns the first device of each stage of a chain, as device ids of the cluster.
 std::vector<std::int64_t> first_devices(const Problem& problem, const StageOptions& options,
                                         const std::vector<solve::GroupedStage>& stages) {
   std::vector<std::size_t> order(stages.size());
@@ -37,7 +37,7 @@ std::int32_t blocks_in(const Model& model, std::int32_t first, std::int32_t last
   return blocks;
 }
 
-/// The boundary behind stage i moved by a layer or two.
+/// Adds the chains in which the boundary behind stage i moves by a layer or two.
 void add_moved(const Chain& chain, std::size_t i, std::vector<Chain>& out) {
   for (const int step : {-2, -1, 1, 2}) {
     Chain moved = chain;
@@ -47,7 +47,7 @@ void add_moved(const Chain& chain, std::size_t i, std::vector<Chain>& out) {
   }
 }
 
-/// Stages i and j change places, with or without their numbers of layers.
+/// Adds the chains in which stages i and j swap places, with or without their numbers of layers.
 void add_exchanged(const Chain& chain, std::size_t i, std::size_t j, std::vector<Chain>& out) {
   Chain exchanged = chain;
   std::swap(exchanged[i].option, exchanged[j].option);
@@ -60,7 +60,7 @@ void add_exchanged(const Chain& chain, std::size_t i, std::size_t j, std::vector
   out.push_back(std::move(exchanged));
 }
 
-/// Stages i and i + 1 as one, on the units of either.
+/// Adds the chains that join stages i and i + 1 on the units of either.
 void add_joined(const Chain& chain, std::size_t i, std::vector<Chain>& out) {
   Chain joined = chain;
   joined[i].last = chain[i + 1].last;
@@ -70,7 +70,7 @@ void add_joined(const Chain& chain, std::size_t i, std::vector<Chain>& out) {
   out.push_back(std::move(joined));
 }
 
-/// Stage i on the same units otherwise.
+/// Adds the chains in which stage i has another option on the same units.
 void add_changed(const Chain& chain, std::size_t i, const StageOptions& options, std::vector<Chain>& out) {
   const solve::StageOption& now = options.options[static_cast<std::size_t>(chain[i].option)];
   for (std::size_t o = 0; o < options.options.size(); ++o) {

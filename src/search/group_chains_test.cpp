@@ -12,7 +12,7 @@
 namespace espalier::search::group_chains_test {
 namespace {
 
-/// Options of kinds and units, which say no more here.
+/// Builds options with kinds and units only, which suffice here.
 StageOptions options_of(const std::vector<std::pair<std::int32_t, std::int32_t>>& kinds_and_units) {
   StageOptions out;
   for (const auto& [kind, units] : kinds_and_units) {
@@ -32,8 +32,9 @@ bool has(const std::vector<Chain>& chains, const Chain& wanted) {
   return std::find(chains.begin(), chains.end(), wanted) != chains.end();
 }
 
-// Two stages of 3 and 1 layers: the boundary may move back by one or two layers and not forward; the stages change
-// places with three layers first, or with one; either may have all. Option 2 is the other one on one unit of kind 0.
+// Two stages have 3 and 1 layers. The boundary may move back by one or two layers but not forward. The stages swap
+// places with three layers first, or with one; either may take all layers. Option 2 is the other one on one unit of
+// kind 0.
 TEST(GroupChains, SingleChangesOfAChain) {
   const StageOptions options = options_of({{0, 1}, {1, 1}, {0, 1}, {1, 2}});
   const std::vector<Chain> changes = changes_of({{0, 0, 2}, {1, 3, 3}}, options);
@@ -47,7 +48,7 @@ TEST(GroupChains, SingleChangesOfAChain) {
   EXPECT_TRUE(has(changes, {{2, 0, 2}, {1, 3, 3}}));
 }
 
-// The outer two of three stages change places and take their layers along; the one between moves.
+// The outer two of three stages swap places and take their layers along; the middle one moves.
 TEST(GroupChains, StagesThatAreNoNeighboursChangePlaces) {
   const StageOptions options = options_of({{0, 1}, {1, 1}, {2, 1}});
   const std::vector<Chain> changes = changes_of({{0, 0, 0}, {1, 1, 2}, {2, 3, 5}}, options);
@@ -83,8 +84,8 @@ struct Fixture {
   }
 };
 
-// Eight A100 and then eight V100. Of the A100 stages the one of four devices comes first, so that both lie within
-// halves of the node.
+// The group has eight A100 and the next eight V100. The A100 stage of four devices comes first, so that both stages
+// lie within halves of the node.
 TEST(GroupChains, LargeStagesLieFirstInTheirGroup) {
   const Fixture f;
   const StageOptions options = options_of({{0, 2}, {0, 4}, {1, 4}});
@@ -97,7 +98,8 @@ TEST(GroupChains, LargeStagesLieFirstInTheirGroup) {
   EXPECT_EQ(pipeline.schedule.microbatches, 4);
 }
 
-// Units of one device, as there are few of them; the limit on pp is one on stages; 16 samples in parts of 4.
+// Units are single devices, as there are few of them. The limit on pp limits the stages. 16 samples are split into
+// parts of 4.
 TEST(GroupChains, TheSolverIsAskedForTheClusterAndTheSpace) {
   Fixture f;
   f.problem.space.limits["pp"] = 3;
@@ -111,7 +113,8 @@ TEST(GroupChains, TheSolverIsAskedForTheClusterAndTheSpace) {
   EXPECT_TRUE(solver_problem(f.problem, options_of({{0, 1}, {1, 1}}), 4).all_units);
 }
 
-// Two replicas of two ranks that split a sequence: four devices, and two samples of a micro-batch of four each.
+// Two replicas of two ranks split a sequence. They have four devices, and a micro-batch of four samples has two
+// samples for each replica.
 TEST(GroupChains, AStageHasTheDevicesOfAllItsDegrees) {
   const Fixture f;
   StageOptions options = options_of({{0, 2}, {1, 4}});
@@ -122,7 +125,7 @@ TEST(GroupChains, AStageHasTheDevicesOfAllItsDegrees) {
   EXPECT_EQ(pipeline.schedule.micro_batch, 2);
 }
 
-// Two units of a kind, four layers of 3 each, eight micro-batches: two stages of two layers, 6 each: (8 + 2)·6.
+// Two units of a kind, four layers of 3 each, eight micro-batches: two stages have two layers, 6 each, so (8 + 2)·6.
 TEST(GroupChains, TheEstimateOfEqualStages) {
   solve::DeviceGroupsProblem numbers;
   numbers.units = {2};
@@ -136,7 +139,8 @@ TEST(GroupChains, TheEstimateOfEqualStages) {
   EXPECT_DOUBLE_EQ(estimate_ns(numbers), 60.0);
 }
 
-/// One layer type with forward f and backward b on so many units of a kind; nothing at the end of a step.
+/// Returns an option with one layer type with forward f and backward b on `units` units of a kind, without work at
+/// the end of a step.
 solve::StageOption timed(std::int32_t kind, std::int32_t units, std::int64_t f, std::int64_t b) {
   solve::StageOption option;
   option.kind = kind;
@@ -147,8 +151,8 @@ solve::StageOption timed(std::int32_t kind, std::int32_t units, std::int64_t f, 
   return option;
 }
 
-// Five layers, two units that take 3 a layer and one that takes 6: 2/15 + 1/30 = 1/6 of the model a nanosecond. Three
-// stages, of which one has two layers where 5/3 were even: 6/5. (10 + 3)·6·6/5.
+// Five layers, two units that take 3 per layer and one that takes 6: 2/15 + 1/30 = 1/6 of the model per nanosecond.
+// One of three stages has two layers instead of the even 5/3, a factor of 6/5. The result is (10 + 3)·6·6/5.
 TEST(GroupChains, TheEstimateAddsWhatKindsDo) {
   solve::DeviceGroupsProblem numbers;
   numbers.units = {2, 1};
@@ -158,8 +162,8 @@ TEST(GroupChains, TheEstimateAddsWhatKindsDo) {
   EXPECT_NEAR(estimate_ns(numbers), 93.6, 1e-9);
 }
 
-// Two units of a kind, as two stages of 3 a layer or as one of 2 a layer. Four layers: with one micro-batch 6·(1 + 2) =
-// 18 against 8·(1 + 1) = 16, with eight 6·10 = 60 against 8·9 = 72.
+// Two units of a kind form two stages of 3 per layer or one of 2 per layer. With four layers and one micro-batch,
+// 6·(1 + 2) = 18 against 8·(1 + 1) = 16. With eight micro-batches, 6·10 = 60 against 8·9 = 72.
 TEST(GroupChains, TheEstimateTakesTheBetterOptionOfAKind) {
   solve::DeviceGroupsProblem numbers;
   numbers.units = {2};
@@ -171,8 +175,8 @@ TEST(GroupChains, TheEstimateTakesTheBetterOptionOfAKind) {
   EXPECT_DOUBLE_EQ(estimate_ns(numbers), 60.0);
 }
 
-// Layers are the embedding, four blocks and the head: full recomputation counts the blocks of a stage, and there is
-// none where it has none.
+// The layers are the embedding, four blocks and the head. Full recomputation counts the blocks of a stage, and a
+// stage without blocks has none.
 TEST(GroupChains, FullRecomputationCountsTheBlocksOfAStage) {
   const Fixture f;
   StageOptions options = options_of({{0, 2}, {0, 4}, {1, 4}});
@@ -184,7 +188,7 @@ TEST(GroupChains, FullRecomputationCountsTheBlocksOfAStage) {
   EXPECT_EQ(recompute(2).kind, RecomputeKind::none);
 }
 
-// Messages overlap where there are any: one stage sends none.
+// Messages overlap where there are any; a single stage sends none.
 TEST(GroupChains, OneStageSendsNothing) {
   const Fixture f;
   const StageOptions options = options_of({{0, 2}, {0, 4}, {1, 4}});

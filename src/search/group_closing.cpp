@@ -21,18 +21,18 @@ class ChainEnumeration {
   }
 
  private:
-  /// An option that may begin with some layer, and the last layer that it may reach from there.
+  /// Holds an option that may begin with some layer, and the last layer that it may reach from there.
   struct Reach {
     std::int32_t option = 0, last = 0;
   };
 
-  /// Those of one kind and number of units.
+  /// Holds the options of one kind and number of units.
   struct Shape {
     std::int32_t kind = 0, units = 0;
     std::vector<Reach> reach;
   };
 
-  /// Of each first layer. More layers need more time and more memory.
+  /// Fills the shapes of each first layer. More layers need more time and more memory.
   void fill_shapes() {
     const auto layers = static_cast<std::int32_t>(problem_.layers.size());
     shapes_.resize(problem_.layers.size());
@@ -60,7 +60,7 @@ class ChainEnumeration {
     return static_cast<std::int32_t>(problem_.layers.size()) - 1;
   }
 
-  /// Whether all chains that go on from layer `first` were looked at.
+  /// Returns whether all chains that continue from layer `first` were enumerated.
   bool extend(std::int32_t first) {
     if (first == static_cast<std::int32_t>(problem_.layers.size())) return keep();
     if (static_cast<std::int32_t>(stages_.size()) >= problem_.max_stages) return true;

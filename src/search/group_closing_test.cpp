@@ -18,7 +18,7 @@ solve::StageOption option(std::int32_t kind, std::int64_t forward, std::int64_t 
   return out;
 }
 
-/// Layers of one type on one unit of each kind.
+/// Builds a problem with layers of one type on one unit of each kind.
 solve::DeviceGroupsProblem problem_of(std::size_t layers, std::vector<solve::StageOption> options, std::int32_t units) {
   solve::DeviceGroupsProblem problem;
   problem.units = {units, units};
@@ -28,10 +28,10 @@ solve::DeviceGroupsProblem problem_of(std::size_t layers, std::vector<solve::Sta
   return problem;
 }
 
-// One unit that takes 3 a layer, one that takes 6; two layers, four micro-batches. Alone they take 24 and 48. One layer
-// each: the slow stage takes 4·6, with the fast one before it 24 + 3 = 27; a trip of both takes 9, and as two are in
-// flight: 9 + 3 + 9 = 21 for the fast one. The slow one first: 9 + 6 + 10 = 25, the last part being a step of 6 and a
-// backward of 4.
+// One unit takes 3 per layer, another 6; there are two layers and four micro-batches. Alone they take 24 and 48. With
+// one layer each, the slow stage takes 4·6, with the fast one before it 24 + 3 = 27. A round trip of both takes 9.
+// Two micro-batches are in flight, so the fast one takes 9 + 3 + 9 = 21. With the slow one first: 9 + 6 + 10 = 25,
+// where the last part is a step of 6 and a backward pass of 4.
 TEST(GroupClosing, AllChainsByTheirBound) {
   const solve::DeviceGroupsProblem problem = problem_of(2, {option(0, 1, 2), option(1, 2, 4)}, 1);
   std::int64_t left = 1000;
@@ -70,7 +70,7 @@ TEST(GroupClosing, NoMoreStagesThanAllowed) {
   for (const solve::GroupedPipeline& chain : *all) EXPECT_EQ(chain.stages.size(), 1U);
 }
 
-// Memory for one layer of the fast unit: it cannot have both, and as the first of two stages it keeps two
+// The fast unit has memory for one layer. It cannot hold both, and as the first of two stages it would keep two
 // micro-batches, which is too much.
 TEST(GroupClosing, OnlyWhatFits) {
   solve::DeviceGroupsProblem problem = problem_of(2, {option(0, 1, 2), option(1, 2, 4)}, 1);
@@ -84,9 +84,10 @@ TEST(GroupClosing, OnlyWhatFits) {
   EXPECT_EQ((*all)[1].stages, (std::vector<solve::GroupedStage>{{1, 0, 1}}));
 }
 
-// Three layers, four micro-batches, all below 25. The fast unit takes 3 a layer: two layers are 24, three would be 36.
-// So one stage of one or two layers is looked at, and nothing goes on from there. With memory for the parameters of one
-// layer, only that; with a second unit another stage of one layer behind it, and no unit is left for the third layer.
+// Three layers, four micro-batches, all below 25. The fast unit takes 3 per layer: two layers take 24, three would
+// take 36. So one stage of one or two layers is tried, and neither continues. With memory for the parameters of one
+// layer, only that stage is tried. With a second unit, another stage of one layer follows it, and no unit is left for
+// the third layer.
 TEST(GroupClosing, AStageEndsWithItsTimeAndItsMemory) {
   solve::DeviceGroupsProblem problem = problem_of(3, {option(0, 1, 2)}, 1);
   const auto looked = [&] {
@@ -101,14 +102,15 @@ TEST(GroupClosing, AStageEndsWithItsTimeAndItsMemory) {
   EXPECT_EQ(looked(), 1);
   problem.units = {2, 0};
   EXPECT_EQ(looked(), 2);
-  problem.options.push_back(option(1, 1, 2));  // of a kind that is not there
+  problem.options.push_back(option(1, 1, 2));  // an option of a missing kind
   EXPECT_EQ(looked(), 2);
 }
 
-// A fast unit, 300 a layer, and a slow one, 600; four micro-batches, two layers. In two parts a layer may be 8 less:
-// alone 4·(600 − 16) = 2,336 and 4·(1,200 − 16) = 4,736. The fast one first: the slow one begins after 100 and takes
-// 4·(600 − 8), 2,468. The slow one first: 4·592 = 2,368 itself, and 200 + 4·292 = 1,368 for the other. An update of 200
-// after the slow one's layer counts where it is last and where it is first.
+// A fast unit takes 300 per layer, a slow one 600; there are four micro-batches and two layers. In two parts a layer
+// may take 8 less: alone 4·(600 − 16) = 2,336 and 4·(1,200 − 16) = 4,736. With the fast one first, the slow one
+// begins after 100 and takes 4·(600 − 8), 2,468 in total. With the slow one first, it takes 4·592 = 2,368 itself, and
+// the other 200 + 4·292 = 1,368. An update of 200 after the slow one's layer counts both where it is last and where
+// it is first.
 TEST(GroupClosing, ZeroBubbleChainsByTheirOwnWork) {
   solve::DeviceGroupsProblem problem = problem_of(2, {option(0, 100, 200), option(1, 200, 400)}, 1);
   const auto bounds = [&] {
@@ -127,8 +129,7 @@ TEST(GroupClosing, ZeroBubbleChainsByTheirOwnWork) {
   EXPECT_TRUE(bounds().empty());
 }
 
-// What 1F1B cannot do faster, ZB-H1 may: its bound is never above that of 1F1B, and it refuses no chain that fits
-// there.
+// ZB-H1 may be faster than 1F1B: its bound is never above that of 1F1B, and it rejects no chain that fits there.
 TEST(GroupClosing, ZeroBubbleIsBoundedByLess) {
   std::mt19937 random(41);
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
@@ -154,7 +155,7 @@ TEST(GroupClosing, ZeroBubbleIsBoundedByLess) {
   EXPECT_GT(chains, 100U);
 }
 
-/// The solver's answer is the least of the chains that are looked at, and there is none below it.
+/// The solver's answer is the least of the enumerated chains, and none lies below it.
 TEST(GroupClosing, AgreesWithTheSolver) {
   std::mt19937 random(31);
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };

@@ -12,10 +12,10 @@
 namespace espalier::search {
 namespace {
 
-constexpr double kCoarse = 0.01;      // of the least time of a layer
-constexpr double kTolerance = 0.002;  // of a stage's objective
+constexpr double kCoarse = 0.01;      // share of the least time of a layer
+constexpr double kTolerance = 0.002;  // share of a stage's objective
 
-/// Bytes that a stage hands on at least: every layer but the last may end one, under any option.
+/// Returns the least bytes that a stage sends on. A stage may end with every layer but the last, under any option.
 std::int64_t least_message(const Model& model, const OptionTable& table) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (std::size_t l = 0; l + 1 < model.layers.size(); ++l)
@@ -37,7 +37,8 @@ GroupProgram::GroupProgram(const Model& model, const CostBook& book, const Optio
   pass_ns_ = std::floor(cost::pass_constant_s(c.device, *c.engine) * 1e9);
   const double room = (static_cast<double>(book.memory_limit()) + 1) / (1.0 + c.engine->memory.allocator_reserve);
   capacity_ = static_cast<std::int64_t>(room) - c.device.workspace_bytes;
-  if (group.stages > 1) capacity_ -= 2 * least_message(model, table);  // buffers of the largest message, on every stage
+  // Buffers of the largest message, on every stage.
+  if (group.stages > 1) capacity_ -= 2 * least_message(model, table);
 }
 
 std::int32_t GroupProgram::in_flight(std::int32_t stage) const { return std::max(1, max_in_flight(schedule_, stage)); }
@@ -120,7 +121,7 @@ solve::StageValue GroupProgram::value_of(const Mode& mode, std::int32_t first, s
                                          std::int64_t peak) const {
   const solve::LayerObjective o = objective(mode);
   if (mode.way) return solve::StageValue{steady, std::max(0.0, all - o.steady_weight * steady), peak};
-  // The way down alone, which no choice shortens.
+  // Only the warm-up counts, which no choice shortens.
   double down = 0;
   for (std::int32_t l = first; l < end; ++l) down += forward_floor_ns(l);
   return solve::StageValue{down, std::max(0.0, all - schedule_.microbatches * down), peak};
@@ -133,7 +134,7 @@ solve::StageOracle GroupProgram::bounds(const Mode& mode) {
       at->second = solve::layers_lower_bound(program_of(i, first, end, mode), objective(mode),
                                              capacity_ - margins_[static_cast<std::size_t>(i)]);
     if (!std::isfinite(at->second)) return std::nullopt;
-    // Of the mode that minds steady time alone the bound is m times it; of the other ones the way is an estimate.
+    // In the mode with steady time alone the bound is m times it; in the other modes the warm-up is an estimate.
     return value_of(mode, first, end, at->second / objective(mode).steady_weight, at->second, 0);
   };
 }

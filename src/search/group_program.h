@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One choice of (pp, samples a micro-batch) of the layer-wise space: what its stages can do with their layers,
-// remembered.
+// Represents one choice of (pp, samples per micro-batch) of the layer-wise space: caches how well each stage can run
+// its layers.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace espalier::search {
 
-/// The choices of the layer group with one (pp, samples), and what the layers of a plan share under the engine: one
-/// class, whatever they have, where it restricts nothing.
+/// Holds the choices of the layer group with one (pp, samples), and the properties that all layers of a plan must
+/// share under the engine. An engine without restrictions puts all of them into one class.
 struct GroupChoices {
   std::int32_t stages = 1;
   std::int64_t samples = 1;
@@ -27,32 +27,33 @@ struct GroupChoices {
   double bound_ns = 0;
 };
 
-/// How a stage's layers are judged when strategies and partition are chosen.
+/// Selects how a stage's layers are judged when strategies and partition are chosen.
 struct Mode {
   double lambda = 1.0;  ///< objective of a stage: see layerwise.h
-  bool way = false;     ///< the way down and up to a stage counts as its stages choose; else the way down at its least
-  bool steady = false;  ///< of a stage only its steady time counts
-  bool proven = true;   ///< the least value over partitions is a lower bound
+  /// Decides whether warm-up and drain count with the chosen strategies; else only the least warm-up counts.
+  bool way = false;
+  bool steady = false;  ///< whether only the steady time of a stage counts
+  bool proven = true;   ///< whether the least value over partitions is a lower bound
 };
-// With the way the value is a bound only if every stage reports the least steady time it can have; strategies chosen
-// with sync in view make better plans, so both are tried.
+// If Mode::way is set, the value is a bound only if every stage reports its least possible steady time. Choosing
+// strategies with sync included makes better plans, so both modes are tried.
 inline constexpr std::array<Mode, 5> kModes = {{{1.0, true, false, false},
                                                 {1.0, false, false, true},
                                                 {0.5, false, false, true},
                                                 {0.0, false, false, true},
                                                 {1.0, true, true, true}}};
 
-/// Times a stage that came out too large is solved again with less room.
+/// Limits how often a stage that came out too large is solved again with less memory.
 inline constexpr int kMemoryRounds = 8;
 
-/// Strategies of all layers, with the partition they belong to.
+/// Holds the strategies of all layers and their partition.
 struct Assignment {
   std::vector<std::int32_t> first, options;
   [[nodiscard]] bool empty() const { return options.empty(); }
 };
 
-/// The same program with costs rounded to a hundredth of the least time of a layer: many choices tie, and the search
-/// for plans is fast; what it finds is timed exactly afterwards.
+/// Returns the same program with costs rounded to a hundredth of the least time of a layer. Many choices then tie,
+/// and the search for plans is fast. Its results are timed exactly afterwards.
 solve::LayerProblem coarse(solve::LayerProblem p, const solve::LayerObjective& objective);
 
 class GroupProgram {
@@ -63,43 +64,43 @@ class GroupProgram {
     bool fits = false;
     solve::LayerSolution solution;
   };
-  /// The best choice for layers [first, end) on a stage with its micro-batches in flight.
+  /// Returns the best choice for layers [first, end) on a stage with its micro-batches in flight.
   const Solved& stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode);
   [[nodiscard]] solve::LayerObjective objective(const Mode& mode) const;
-  /// What every stage adds whatever its layers.
+  /// Returns the time that every stage adds, independent of its layers.
   [[nodiscard]] double constant_ns(const Mode& mode) const;
-  /// The same of so many passes.
+  /// Returns this constant for a number of passes.
   [[nodiscard]] double constant_ns(double passes) const { return update_ns_ + passes * pass_ns_; }
 
-  /// The partition problem: the way to a stage and its work, or the largest objective of a stage.
+  /// Builds the partition problem: the warm-up to a stage and its work, or the largest objective of a stage.
   [[nodiscard]] solve::BalanceProblem balance(const Mode& mode) const;
-  /// Lower bounds of what stages can do, from convex hulls (solve::layers_lower_bound): cheap. Peaks are 0. Refers to
-  /// this object.
+  /// Returns an oracle with lower bounds of the stages from convex hulls (solve::layers_lower_bound), which are
+  /// cheap. Peaks are 0. The oracle refers to this object.
   solve::StageOracle bounds(const Mode& mode);
-  /// What stages can do, peaks included: a program of the layers each. Refers to this object.
+  /// Returns an oracle that solves a program of the layers for each stage and includes peaks. The oracle refers to
+  /// this object.
   solve::StageOracle oracle(const Mode& mode);
-  /// The strategies of every layer under a partition; empty if a stage does not fit.
+  /// Returns the strategies of every layer under a partition; empty if a stage does not fit.
   Assignment assignment(const std::vector<std::int32_t>& first, const Mode& mode);
 
-  /// Embedding and head that share a table have it in this layout from here on (kAnyTable: each in its own, for
-  /// bounds).
+  /// Fixes the layout of a table that embedding and head share (kAnyTable: each has its own, for bounds).
   void hold_table(std::int32_t table) { table_layout_ = table; }
-  /// Whether layers [first, end) have a layer that uses a table shared by embedding and head.
+  /// Returns whether layers [first, end) include a layer that uses a table shared by embedding and head.
   [[nodiscard]] bool uses_table(std::int32_t first, std::int32_t end) const {
     return table_.tied() && (first == 0 || end == static_cast<std::int32_t>(model_.layers.size()));
   }
-  /// The layout that embedding and head share at least cost under a partition, where memory costs what it is worth to
-  /// their stages, and at least `price` a byte.
+  /// Returns the layout that embedding and head share at least cost under a partition. Memory is priced at its worth
+  /// to their stages, but at least at `price` per byte.
   [[nodiscard]] std::int32_t best_table(const std::vector<std::int32_t>& first, const Mode& mode, double price) const;
-  /// Room that a stage needs beside its layers, found by measuring.
+  /// Reserves memory that measurements show a stage to need in addition to its layers.
   void widen(std::int32_t stage, std::int64_t bytes) { margins_[static_cast<std::size_t>(stage)] += bytes; }
-  /// Margins are facts about single plans: a bound of all plans starts without them.
+  /// Resets the margins. They apply to single plans, so a bound of all plans starts without them.
   void forget_margins() { std::fill(margins_.begin(), margins_.end(), 0); }
-  /// Bytes of tensors of the layers of a stage, at most, before any margin.
+  /// Returns the limit on bytes of tensors of the layers of a stage, before any margin.
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
-  /// Least steady time of a layer under any strategy.
+  /// Returns the least steady time of a layer under any strategy.
   [[nodiscard]] double floor_ns(std::int32_t layer) const;
-  [[nodiscard]] double forward_floor_ns(std::int32_t layer) const;  ///< of its forward pass alone
+  [[nodiscard]] double forward_floor_ns(std::int32_t layer) const;  ///< least time of its forward pass alone
 
  private:
   [[nodiscard]] bool zero_bubble() const { return splits_backward(schedule_.kind); }
@@ -112,7 +113,7 @@ class GroupProgram {
   double update_ns_ = 0, pass_ns_ = 0;
   std::vector<std::int64_t> margins_;
   using Key = std::vector<std::int64_t>;
-  /// What a stage's program depends on.
+  /// Returns the inputs that a stage's program depends on, as a cache key.
   [[nodiscard]] Key key_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const;
   [[nodiscard]] std::int32_t in_flight(std::int32_t stage) const;
   [[nodiscard]] solve::LayerProblem program_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const;

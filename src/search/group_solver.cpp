@@ -17,18 +17,18 @@ namespace espalier::search {
 namespace {
 
 using base::kInfinity;
-constexpr double kRoundedDown = 1 - 1e-9;  // of sums in floating point
+constexpr double kRoundedDown = 1 - 1e-9;  // margin for rounding of floating-point sums
 constexpr double kNearIncumbent = 1.02;    // times the incumbent: chunks whose boundaries are worth moving
-constexpr std::int64_t kMoves = 4;         // plans tried a boundary
-constexpr double kPrecious = 1e6;          // nanoseconds a byte: the leanest is the best
+constexpr std::int64_t kMoves = 4;         // plans tried per boundary
+constexpr double kPrecious = 1e6;          // nanoseconds per byte: the leanest is the best
 
-/// Neighbours of another chunk hand over by a message, which a bound leaves out.
+/// Removes transitions. Chunks are joined by a message, which a bound leaves out.
 solve::LayerProblem without_transitions(solve::LayerProblem p) {
   for (auto& row : p.transition) std::fill(row.begin(), row.end(), 0.0);
   return p;
 }
 
-/// C_k of chunk_bound.h.
+/// Returns C_k of chunk_bound.h.
 double least_coefficient(const std::vector<ChunkOrders::Coefficients>& coefficients, const OptionTable::ForwardShare& share) {
   double least = kInfinity;
   for (const ChunkOrders::Coefficients& c : coefficients)
@@ -36,7 +36,8 @@ double least_coefficient(const std::vector<ChunkOrders::Coefficients>& coefficie
   return std::max(0.0, least);
 }
 
-/// Of a layer kind under a strategy of the table: its states and what one micro-batch keeps.
+/// Returns the host bytes of a layer kind under a strategy of the table: its states and the activations of one
+/// micro-batch.
 double host_bytes(const GroupTools& tools, std::int32_t strategy, std::int32_t kind) {
   const Strategy& s = tools.table.strategy(strategy);
   const cost::LayerCost& l = tools.table.costs(strategy)[static_cast<std::size_t>(kind)];
@@ -83,7 +84,7 @@ void GroupSolver::solve_for_hosts() {
   schedule.microbatches = tools().group.microbatches;
   const std::vector<Overlap> overlaps = judge_.overlaps();
   const auto try_it = [&](const Assignment& a) {
-    judge_.judge(schedule, a, {overlaps.front()});  // what lies on hosts is the same with all of them
+    judge_.judge(schedule, a, {overlaps.front()});  // host memory is the same for all of them
     if (judge_.last_ns() < kInfinity) judge_.judge(schedule, a, overlaps);
   };
   Assignment a;
@@ -103,13 +104,12 @@ void GroupSolver::solve_for_hosts() {
   }
 }
 
-/// A lower bound of the group's plans of one chunk a stage.
+/// Returns a lower bound of the group's plans of one chunk per stage.
 double GroupSolver::solve_plain(ScheduleKind kind) {
   GroupProgram program = program_of(kind);
   double bound = 0;
   for (const Mode& mode : kModes) {
-    if (mode.way && (tools().group.stages == 1 || splits_backward(kind)))
-      continue;  // the way up of zero-bubble schedules is shorter
+    if (mode.way && (tools().group.stages == 1 || splits_backward(kind))) continue;  // zero-bubble schedules drain faster
     const double value = solve_plain(program, kind, mode);
     if (mode.proven) bound = std::max(bound, value);
     if (bound >= judge_.best_ns() || judge_.over()) break;
@@ -117,7 +117,7 @@ double GroupSolver::solve_plain(ScheduleKind kind) {
   return bound;
 }
 
-/// The oracle until the judge has had enough; then nothing fits, and the caller must not believe it.
+/// Wraps the oracle until the judge stops. After that nothing fits, and the caller must ignore the result.
 solve::StageOracle GroupSolver::watched(solve::StageOracle oracle) {
   return [this, oracle = std::move(oracle)](std::int32_t i, std::int32_t first,
                                             std::int32_t end) -> std::optional<solve::StageValue> {
@@ -125,9 +125,9 @@ solve::StageOracle GroupSolver::watched(solve::StageOracle oracle) {
   };
 }
 
-/// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate.
-/// Where embedding and head share a table the value is that of plans in which each has it as it likes, which bounds all
-/// others; candidates have it in the layout that is best for both at the prices of memory found then.
+/// Returns the least value (a lower bound if the mode is proven); plans that fit and are faster than all before
+/// become candidates. If embedding and head share a table, the value allows each its own layout, which bounds all
+/// plans. Candidates have the layout that is best for both at the memory prices found there.
 double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode) {
   double bound = kInfinity;
   program.forget_margins();
@@ -152,7 +152,7 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
     const double best = judge_.best_ns();
     const auto found = least();
     const double value = found ? (found->time + constant) * kRoundedDown : kInfinity;
-    if (round == 0 && !tied) bound = std::min(value, best);  // nothing below `best` was found: none is
+    if (round == 0 && !tied) bound = std::min(value, best);  // nothing below `best` was found, so none exists
     if (value >= best) return bound;
     Schedule schedule;
     schedule.kind = kind;
@@ -163,7 +163,8 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
       const std::int32_t end = i + 1 < stages ? found->first[static_cast<std::size_t>(i) + 1]
                                               : static_cast<std::int32_t>(tools().problem.model->layers.size());
       fits = program.stage(i, found->first[static_cast<std::size_t>(i)], end, mode).fits;
-      if (!fits) program.widen(i, program.capacity() / 64);  // hulls promised what no whole choice keeps
+      // The hulls allowed more than any whole choice achieves.
+      if (!fits) program.widen(i, program.capacity() / 64);
     }
     if (!fits || judge_.over()) continue;
     const std::vector<std::int64_t> excess = judge_.judge(schedule, program.assignment(found->first, mode));
@@ -174,7 +175,7 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   return bound;
 }
 
-/// Every number of chunks that the job admits, up to kMostLayerwiseChunks; more are for uniform plans
+/// Solves every number of chunks that the job admits, up to kMostLayerwiseChunks; only uniform plans have more
 /// (layered_rules.h).
 void GroupSolver::solve_chunked(ScheduleKind kind) {
   const GroupChoices& group = tools().group;
@@ -192,7 +193,7 @@ void GroupSolver::solve_chunked(ScheduleKind kind) {
   }
 }
 
-/// With a shared table as in solve_plain.
+/// Treats a shared table as solve_plain does.
 void GroupSolver::solve_chunked(VirtualProgram stages) {
   const double worth = stages.bound();
   const OptionTable& table = tools().table;
@@ -213,7 +214,7 @@ void GroupSolver::solve_chunked(VirtualProgram stages) {
   }
 }
 
-/// Boundaries between the chunks of the plan judged last move, where it came near the best.
+/// Moves boundaries between the chunks of the plan judged last, where it came near the best.
 void GroupSolver::balance(const Schedule& schedule, const Assignment& a) {
   const double best = judge_.best_ns(), here = judge_.last_ns();
   if (!(here <= best * kNearIncumbent) || judge_.over()) return;
@@ -223,9 +224,9 @@ void GroupSolver::balance(const Schedule& schedule, const Assignment& a) {
   judge_.set_best(std::min(best, judge_.best_ns()));
 }
 
-/// Some stages hold few passes at once. A weighted mean of the stages' work in which these have the weight x and count
-/// no memory, and the others the weight y and the passes that each of them holds: Σ_l min(x·work of l at its fastest,
-/// y·work of l + λ·bytes) − λ·capacity.
+/// Returns a bound for stages that hold different numbers of passes. It is a weighted mean of the stages' work.
+/// Stages with few passes have the weight x and count no memory. The others have the weight y and the passes that
+/// each of them holds: Σ_l min(x·work of l at its fastest, y·work of l + λ·bytes) − λ·capacity.
 double GroupSolver::bound_by_stage_memory(const GroupProgram& program, const Schedule& s, const ChunkOrders& orders) const {
   const OptionTable& table = tools().table;
   const bool two_parts = splits_backward(s.kind);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Solves one (pp, samples) of the layer-wise space: candidates that are simulated, and a lower bound of everything in
+// Solves one (pp, samples) of the layer-wise space: finds candidates to simulate, and a lower bound of everything in
 // it.
 //
-//   1f1b, zb-h1           the partition and the strategies together (group_program.h); zb-h1 with ZeRO ≤ 1 and backward
-//                         in two parts
-//   gpipe                 the same where the job leaves 1f1b out; otherwise 1f1b, which holds less at the same time,
-//                         stands for it
-//   interleaved, zb-v     the strategies of a stage's layers by layer_search.h with the micro-batch passes a stage
-//                         holds, chunks by the
-//                         balanced split of plan/split.h; then boundaries between chunks move (layer_refinement.h).
-//                         Bound: of every split (chunk_bound.h)
-// Where embedding and head share a table (rule tied-table) the bound lets each have it as it likes, and plans are
-// looked for with the layout that is best for both at the prices of memory found then; the refinement tries the others.
+// Each schedule has its own method:
+// - 1f1b, zb-h1: the partition and the strategies are chosen together (group_program.h). zb-h1 requires ZeRO ≤ 1 and
+//   the backward pass in two parts.
+// - gpipe: it is solved like 1f1b where the job leaves 1f1b out. Otherwise 1f1b replaces it, as it holds fewer
+//   activations at the same time.
+// - interleaved, zb-v: layer_search.h chooses the strategies of a stage's layers with the micro-batch passes that the
+//   stage holds. The balanced split of plan/split.h decides the chunks; then the boundaries between chunks move
+//   (layer_refinement.h). The bound covers every split (chunk_bound.h).
+// Embedding and head may share a table (rule tied-table). The bound then lets each have its own layout. Plans are
+// searched with the layout that is best for both at the memory prices found there; the refinement tries the others.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ namespace espalier::search {
 
 class GroupSolver {
  public:
-  /// `incumbent_ns`: what is not below it need not be found.
+  /// Plans that are not faster than `incumbent_ns` need not be found.
   GroupSolver(const GroupTools& tools, double incumbent_ns, const Patience& patience) : judge_(tools, incumbent_ns, patience) {}
 
   GroupResult run();
-  /// Plans that differ from `start` by single changes, while they are faster.
+  /// Applies single changes to `start` as long as they make it faster.
   GroupResult refine(const LayeredCandidate& start, LayerRefinement::Depth depth, std::int64_t budget, Refinement& done);
 
  private:
@@ -43,7 +43,7 @@ class GroupSolver {
   double solve_plain(ScheduleKind kind);
   double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
   [[nodiscard]] solve::StageOracle watched(solve::StageOracle oracle);
-  /// Where hosts hold nothing that was found: one strategy for all layers, each in turn.
+  /// Tries one strategy for all layers, each in turn, if the host memory suffices for no plan found.
   void solve_for_hosts();
   void solve_chunked(ScheduleKind kind);
   void solve_chunked(VirtualProgram stages);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds of schedule choices that one search computed, for a second search of the same problem under another order:
-// most of the cost of a search of a large space is in these bounds, and they do not depend on what is minimised.
+// Holds the bounds of schedule choices that one search computed, for a second search of the same problem under
+// another order. These bounds are most of the cost of a search of a large space, and they do not depend on the
+// minimised quantity.
 //
-// A layer choice is listed if all its schedule choices were bounded; of these, the ones within (1 + within) of the
-// incumbent of that time are kept. What is not kept is slower than (1 + within) times the answer. So are the layer
-// choices themselves, which need not be enumerated again.
+// A layer choice is listed if all its schedule choices were bounded. Its schedule choices within (1 + within) of the
+// incumbent of that time are kept. Everything else is slower than (1 + within) times the answer. The layer choices
+// are kept in the same way and need not be enumerated again.
 #pragma once
 
 #include <algorithm>
@@ -28,15 +29,16 @@ struct KnownBounds {
     Configuration choice;
     std::int64_t bound_ns = 0;
     double leaves = 0;
-    std::int64_t carried = -1;  ///< its place in the record that the search carries over (search_record.h); −1: none
+    std::int64_t carried = -1;  ///< place in the record that the search carries over (search_record.h); −1: none
   };
-  /// Every layer choice that may fit and whose bound is within (1 + within) of the answer; only of a complete search.
+  /// Holds every layer choice that may fit and whose bound is within (1 + within) of the answer; only after a
+  /// complete search.
   std::optional<std::vector<LayerChoice>> choices;
 
   void sort() {
     std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return canonical_less(a.layers, b.layers); });
   }
-  /// Null: not known.
+  /// Returns the node of a layer choice; null if unknown.
   [[nodiscard]] const Node* find(const Configuration& layers) const {
     const auto at = std::lower_bound(nodes.begin(), nodes.end(), layers,
                                      [](const Node& n, const Configuration& c) { return canonical_less(n.layers, c); });

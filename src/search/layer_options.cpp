@@ -12,9 +12,9 @@
 namespace espalier::search {
 namespace {
 
-constexpr std::size_t kPolled = 16;  // options between two looks at `stop`
+constexpr std::size_t kPolled = 16;  // options between two polls of `stop`
 
-/// Whether `a` is nowhere worse than `b`.
+/// Returns whether `a` is nowhere worse than `b`.
 bool covers(const cost::LayerShare& a, const cost::LayerShare& b) {
   return a.forward_ns + a.backward_ns <= b.forward_ns + b.backward_ns &&
          a.forward_ns + a.split_backward_ns <= b.forward_ns + b.split_backward_ns && a.reduce_ns <= b.reduce_ns &&
@@ -34,7 +34,7 @@ OptionTable::OptionTable(const Problem& problem, const Space& space, const CostB
       tied_(tied_table(*problem.model) || problem.engine->layers.embedding_as_head),
       embedding_(problem.model->layers.front()),
       head_(problem.model->layers.back()) {
-  // What a kind hands on in a micro-batch, over all ranks: the same whatever the strategy.
+  // Bytes that a kind sends per micro-batch, over all ranks; they do not depend on the strategy.
   std::vector<double> whole(kinds_.size(), 0.0);
   for (const Configuration& base : bases) {
     if (stop && stop()) return;
@@ -54,13 +54,13 @@ void OptionTable::price(const Problem& problem, const Space& space, const CostBo
   costs_.emplace_back();
   cost::layer_costs(book.context(), base.strategy, base.schedule.stages, base.schedule.micro_batch, costs_.back());
   space.shard_group(base, [&](const Configuration& shard) {
-    std::optional<Configuration> last;  // it has every overlap it may have
+    std::optional<Configuration> last;  // it has every possible overlap
     space.overlap_group(shard, [&](const Configuration& c) { last = c; });
     if (last) add(book, problem, space, *last, index);
   });
 }
 
-/// Whether the engine lets a layer have the strategy, in a plan of this class.
+/// Returns whether the engine allows a layer the strategy, in a plan of this class.
 bool OptionTable::allowed(const Problem& problem, const Space& space, Configuration own, const Strategy& s, bool block) const {
   if (every_strategy_) return true;
   if (!admits(problem.engine->layers, shared_, s, block)) return false;
@@ -99,7 +99,8 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Space&
   }
 }
 
-/// What is dropped by reduce() may have the shorter forward pass, for a longer backward pass.
+/// Records the least forward times and shares. Options that reduce() drops may have a shorter forward pass and a
+/// longer backward pass.
 void OptionTable::note_shares() {
   least_forward_.assign(kinds_.size(), std::numeric_limits<double>::infinity());
   forward_share_.assign(kinds_.size(), {});
@@ -130,7 +131,7 @@ void OptionTable::reduce(const std::function<bool()>& stop) {
       for (std::size_t j = 0; j < options.size() && !beaten; ++j) {
         const PricedOption& other = options[j];
         if (i == j || other.table != o.table || !beats(other, o)) continue;
-        beaten = j < i || !covers(o.share, other.share);  // of equal ones the first stays
+        beaten = j < i || !covers(o.share, other.share);  // among equal options the first stays
       }
       if (!beaten) kept.push_back(o);
     }
@@ -145,14 +146,13 @@ void OptionTable::reduce(const std::function<bool()>& stop) {
   }
 }
 
-/// Whether `a` can stand for `b` wherever `b` stands. Zero-bubble schedules take no strategy whose backward passes are
-/// whole.
+/// Returns whether `a` can replace `b` everywhere. Zero-bubble schedules use no strategy with whole backward passes.
 bool OptionTable::beats(const PricedOption& a, const PricedOption& b) const {
   if (a.layout != b.layout || !covers(a.share, b.share)) return false;
   return !whole_backward(strategy(a.strategy)) || whole_backward(strategy(b.strategy));
 }
 
-/// Whether every option of embedding and head with table layout `b` is beaten by one with `a`.
+/// Returns whether every option of embedding and head with table layout `b` is beaten by one with `a`.
 bool OptionTable::beats_table(std::int32_t a, std::int32_t b) const {
   for (const std::int32_t kind : {embedding_, head_}) {
     const std::vector<PricedOption>& options = of_kind(kind);
@@ -200,7 +200,7 @@ std::int32_t OptionTable::table_of(std::int32_t strategy_index) const {
 
 void OptionTable::fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes,
                                    const std::function<bool()>& stop) {
-  // A lower bound for every neighbourhood: of the kinds that hand something on, the one that hands on least.
+  // This lower bound holds between all neighbours: it takes the kind that sends the fewest bytes.
   double least = 0;
   for (const double bytes : whole_bytes)
     if (bytes > 0) least = least > 0 ? std::min(least, bytes) : bytes;
@@ -210,7 +210,7 @@ void OptionTable::fill_transitions(const CostBook& book, const std::vector<doubl
     for (std::size_t j = i + 1; j < n; ++j) {
       const double there = cost::redistribution_s(book.context().fabric, cost::redistribution(layouts_[i], layouts_[j]), least);
       const double back = cost::redistribution_s(book.context().fabric, cost::redistribution(layouts_[j], layouts_[i]), least);
-      // forward one way, backward the other
+      // Activations go one way and gradients the other.
       transition_[i][j] = transition_[j][i] = std::max(0.0, (there + back) * 1e9 - 2);
     }
   }
@@ -246,7 +246,7 @@ solve::LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds,
                lambda * static_cast<double>(o.share.hidden_ns + (stages_ == 1 ? o.share.gather_ns : 0));
       x.states = o.share.state_bytes;
       x.saved = o.share.saved_bytes;
-      // the most of sums is no more than the sum of the most
+      // The maximum of sums is at most the sum of the maxima.
       x.transient = o.share.transient_bytes + o.share.buffer_bytes;
       x.layout = o.layout;
       options.push_back(x);

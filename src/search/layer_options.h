@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one layer may do on a stage of the layer-wise space: the strategies of one choice of (pp, samples), priced for
-// every layer kind and reduced to those that no other of the same activation layout equals or beats in every component.
+// Lists the strategies that a layer may use on a stage of the layer-wise space. The strategies of one choice of (pp,
+// samples) are priced for every layer kind. An option is dropped if another of the same activation layout is at least
+// as good in every component.
 //
-// Where embedding and head share a table (rule tied-table) both need one table layout: their options are reduced within
-// each layout, and a layout goes when another equals or beats it in every option of both layers.
+// If embedding and head share a table (rule tied-table), both need one table layout. Their options are then reduced
+// within each layout. A layout is dropped when another is at least as good in every option of both layers.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +22,15 @@
 
 namespace espalier::search {
 
-/// Whether its backward passes are whole: zero-bubble schedules, which run weight gradients apart, need ZeRO ≤ 1 and no
-/// copies in passes.
+/// Returns whether a strategy's backward passes must stay whole. Zero-bubble schedules run weight gradients apart,
+/// which requires ZeRO ≤ 1 and no copies in passes.
 inline bool whole_backward(const Strategy& s) { return s.shards_gradients() || cost::copies_in_passes(s.offload); }
 
-/// One strategy of one layer kind.
+/// Holds one strategy of one layer kind.
 struct PricedOption {
   std::int32_t strategy = 0;  ///< index into OptionTable::strategies
   std::int32_t layout = 0;
-  std::int32_t table = kAnyTable;  ///< of an embedding or head that share a table: index of its layout
+  std::int32_t table = kAnyTable;  ///< layout index for an embedding or head that share a table
   cost::LayerShare share;
   static constexpr std::int32_t kAnyTable = -1;
 };
@@ -37,8 +38,8 @@ inline constexpr std::int32_t kAnyTable = PricedOption::kAnyTable;
 
 class OptionTable {
  public:
-  /// `bases`: the choices of the layer group with this pp and these samples a micro-batch; of their strategies those
-  /// that the class admits. `stop` is polled; once it is true the table is of no use.
+  /// `bases` are the choices of the layer group with this pp and these samples per micro-batch; only strategies that
+  /// the class admits are used. `stop` is polled; once it returns true, the table is unusable.
   OptionTable(const Problem& problem, const Space& space, const CostBook& book, const std::vector<Configuration>& bases,
               const LayerClass& shared, const std::function<bool()>& stop = {});
 
@@ -47,40 +48,40 @@ class OptionTable {
   [[nodiscard]] const std::vector<cost::LayerCost>& costs(std::int32_t i) const {
     return costs_[static_cast<std::size_t>(base_[static_cast<std::size_t>(i)])];
   }
-  /// The strategy equal to `s` but for overlap, recomputed by `kind`.
+  /// Finds the strategy equal to `s` except for overlap, with recomputation `kind`.
   [[nodiscard]] std::optional<std::int32_t> find(Strategy s, RecomputeKind kind) const;
-  /// Options of a kind that are left.
+  /// Returns the remaining options of a kind.
   [[nodiscard]] const std::vector<PricedOption>& of_kind(std::int32_t kind) const {
     return kinds_[static_cast<std::size_t>(kind)];
   }
-  /// Those that are not: no better in any component that adds up, but what happens at the edges of chunks may favour
-  /// them.
+  /// Returns the dropped options. None is better in any component that adds up, but effects at the edges of chunks
+  /// may favour them.
   [[nodiscard]] const std::vector<PricedOption>& dropped_of_kind(std::int32_t kind) const {
     return dropped_[static_cast<std::size_t>(kind)];
   }
-  /// Nanoseconds of the forward pass of a kind, under any option: also of those that are not left.
+  /// Returns the least nanoseconds of the forward pass of a kind under any option, dropped ones included.
   [[nodiscard]] double least_forward(std::int32_t kind) const { return least_forward_[static_cast<std::size_t>(kind)]; }
-  /// The program of consecutive layers (by kind), in nanoseconds: steady time; update, λ of what hidden step-end
-  /// communication costs and (1 − λ) of the reductions as `sync`.
-  /// `zero_bubble`: backward in two parts, ZeRO ≤ 1. `table`: the layout of a shared table, of those in `tables`.
+  /// Builds the program of consecutive layers (by kind), in nanoseconds. It holds the steady time, and as `sync` the
+  /// update, λ of the cost of hidden step-end communication and (1 − λ) of the reductions. `zero_bubble` requires the
+  /// backward pass in two parts and ZeRO ≤ 1. `table` is the layout of a shared table, one of those in `tables`.
   [[nodiscard]] solve::LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
                                             bool zero_bubble, std::int32_t table) const;
-  /// Of the forward and backward time of a kind the share of its forward pass, under any option: also of those that are
-  /// not left.
+  /// Holds the range of the forward pass's share in the forward and backward time of a kind, under any option,
+  /// dropped ones included.
   struct ForwardShare {
     double least = 1, most = 0;
   };
   [[nodiscard]] const ForwardShare& forward_share(std::size_t kind, bool zero_bubble) const {
     return (zero_bubble ? two_part_share_ : forward_share_)[kind];
   }
-  /// The layout of a shared table with the least sum of what embedding and head cost; given what each of their options
-  /// (of_kind) costs.
+  /// Returns the layout of a shared table with the least total cost of embedding and head. The arguments hold the
+  /// cost of each of their options (of_kind).
   [[nodiscard]] std::int32_t best_table(const std::vector<double>& embedding, const std::vector<double>& head) const;
-  /// Whether strategies of layers a and b (0 … L−1) may stand in one plan as far as rule tied-table goes.
+  /// Returns whether rule tied-table allows two strategies, for layers a and b (0 … L−1), in one plan.
   [[nodiscard]] bool share_layout(std::int32_t strategy_a, std::int32_t strategy_b) const {
     return !tied_ || table_layout(strategy(strategy_a)) == table_layout(strategy(strategy_b));
   }
-  /// Index of a strategy's table layout; kAnyTable where layers share no table.
+  /// Returns the index of a strategy's table layout; kAnyTable where layers share no table.
   [[nodiscard]] std::int32_t table_of(std::int32_t strategy) const;
   [[nodiscard]] bool tied() const { return tied_; }
   [[nodiscard]] double before_reduction() const { return priced_; }
@@ -104,7 +105,7 @@ class OptionTable {
   LayerClass shared_;
   bool every_strategy_ = true;  ///< the engine restricts nothing
   std::vector<Strategy> strategies_;
-  std::vector<std::int32_t> base_;  ///< of each strategy
+  std::vector<std::int32_t> base_;  ///< index into costs_, by strategy
   std::vector<std::vector<cost::LayerCost>> costs_;
   std::vector<std::vector<PricedOption>> kinds_, dropped_;
   std::vector<cost::ActivationLayout> layouts_;
@@ -112,7 +113,7 @@ class OptionTable {
   std::vector<double> least_forward_;
   std::vector<ForwardShare> forward_share_, two_part_share_;  ///< [kind]
   bool tied_ = false;                                         ///< embedding and head share a table
-  std::int32_t embedding_ = 0, head_ = 0;                     ///< their kinds
+  std::int32_t embedding_ = 0, head_ = 0;                     ///< their layer kinds
   std::vector<TableLayout> tables_;
   std::int32_t stages_ = 1;
   double priced_ = 0, kept_ = 0;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMostPrices = 16'384;  // a few kilobytes each
 
-/// Whether the engine's tensor collectives wait for messages between nodes at all (coefficients of
+/// Returns whether the engine's tensor collectives wait for messages between nodes (coefficients of
 /// cost/layer_cost.cpp).
 bool messages_delay(const EngineModel& engine) {
   return engine.coefficients.collective_wait_s > 0 && engine.communication.message_host_calls > 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer costs by what they depend on. Most choices of the layer group differ from another one in the number of stages,
-// in data ranks or in the rank order only, and of these a layer sees nothing but where its tensor, context and expert
-// groups lie on the fabric:
+// Caches layer costs by the values that they depend on. Most choices of the layer group differ from another one only
+// in the number of stages, in data ranks or in the rank order. These change the cost of a layer only through the
+// place of its tensor, context and expert groups on the fabric. The cost is thus a function of
 //
-//   cost = f(tp, sp, cp, cp_kind, ep, etp, overlap_tp, whether activations are offloaded, micro_batch, place of cp and
-//   ep, whether neighbouring stages talk across nodes)
+//   tp, sp, cp, cp_kind, ep, etp, overlap_tp, offloaded activations, micro_batch,
+//   place of cp and ep, neighbouring stages across nodes.
 //
-// and, of samples packed of unlike sequences, of dp and the stages (plan/sequence_lengths.h)
-// (cost/layer_cost.h; the place of the tensor group follows from tp). Operator partitions remember their blocks
-// themselves; their layers depend on the ZeRO stage too, so that they are priced for each strategy that is asked for.
+// For samples packed of unequal sequences, the cost also depends on dp and the stages (plan/sequence_lengths.h; see
+// cost/layer_cost.h). The place of the tensor group follows from tp. Operator partitions cache their blocks
+// themselves. Their layers also depend on the ZeRO stage, so they are priced for each strategy requested.
 #pragma once
 
 #include <array>
@@ -21,10 +21,10 @@
 
 namespace espalier::search {
 
-/// Remembers the costs it was asked for, up to a fixed number. One per thread, for one cost context.
+/// Caches the requested costs, up to a fixed number. There is one object per thread, for one cost context.
 class LayerPrices {
  public:
-  /// cost::layer_costs of the same arguments, written to `out`.
+  /// Writes cost::layer_costs of the same arguments to `out`.
   void price(const cost::CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
              std::vector<cost::LayerCost>& out);
 

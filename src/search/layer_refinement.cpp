@@ -19,7 +19,7 @@ LayerRefinement::LayerRefinement(GroupJudge& judge, const Schedule& schedule, As
 Refinement LayerRefinement::run(Depth depth, std::int64_t budget) {
   Refinement out = climb(depth, budget);
   if (out.left == 0 || depth == Depth::boundaries || judge_.over()) return out;
-  // Layers have used the budget up: at least no boundary shall be worth moving.
+  // Layers have used up the budget, so at least the boundaries are tried to the end.
   const auto boundaries = static_cast<std::int64_t>(changes(Depth::boundaries).size());
   const Refinement last = climb(Depth::boundaries, kBoundaryRounds * boundaries);
   out.tried += last.tried;
@@ -27,11 +27,11 @@ Refinement LayerRefinement::run(Depth depth, std::int64_t budget) {
   return out;
 }
 
-/// The plan as it is may be another one afterwards; `left` speaks of that.
+/// Applies changes while they help. The plan may be another one afterwards, and `left` refers to that plan.
 Refinement LayerRefinement::climb(Depth depth, std::int64_t budget) {
   Refinement out;
   std::vector<Change> todo = changes(depth);
-  std::size_t next = 0, in_vain = 0;  // changes of the plan as it is that did not help
+  std::size_t next = 0, in_vain = 0;  // changes of the current plan that did not help
   while (in_vain < todo.size() && out.tried < budget && !judge_.over()) {
     if (next >= todo.size()) next = 0;
     ++out.tried;
@@ -58,8 +58,8 @@ bool LayerRefinement::better(const Change& change) {
     on = overlaps_[at(change.value)];
   } else {
     other.first[index] += change.value;
-    // To the left the layer before the boundary moves, and its new neighbour is the one after; to the right the other
-    // way round.
+    // If the boundary moves left, the layer before it moves, and its new neighbour is the layer after it. To the
+    // right it is the other way round.
     const std::int32_t moved = change.value < 0 ? now_.first[index] - 1 : now_.first[index];
     if (change.adopts) other.options[at(moved)] = other.options[at(moved - change.value)];
   }
@@ -116,8 +116,8 @@ void LayerRefinement::add_layer(std::int32_t layer, const std::vector<PricedOpti
   }
 }
 
-/// The partner of an embedding or head goes along where their table would else have two layouts: with every strategy of
-/// that layout, in the same activation layout if there are any.
+/// Adds changes of an embedding or head together with its partner, where their table would otherwise have two
+/// layouts. The partner gets every strategy of that layout, in the same activation layout if there are any.
 void LayerRefinement::add_with_partner(std::int32_t layer, const PricedOption& option, std::vector<Change>& out) const {
   const OptionTable& table = judge_.tools().table;
   const auto head = static_cast<std::int32_t>(now_.options.size()) - 1;
@@ -135,7 +135,7 @@ void LayerRefinement::add_with_partner(std::int32_t layer, const PricedOption& o
   }
 }
 
-/// First or last of its run of layers of one kind under one strategy in one chunk.
+/// Returns whether a layer is the first or last of its run of layers of one kind under one strategy in one chunk.
 bool LayerRefinement::at_an_edge(std::int32_t layer) const {
   const auto layers = static_cast<std::int32_t>(now_.options.size());
   const std::vector<std::int32_t>& kinds = judge_.tools().problem.model->layers;

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layered plan made faster by single changes, judged in the simulator:
+// Makes a layered plan faster by single changes that the simulator judges. Three kinds of changes exist:
 //
-//   boundary   one boundary between two pipeline chunks moves by a layer, whatever the schedule; the layer keeps its
-//              strategy, or
-//              takes that of its new neighbour
-//   layer      one layer takes another strategy of its (pp, samples); embedding and head together where they share a
-//              table whose layout
-//              changes with it
-//   overlap    the plan's overlap switches change
+// - boundary: one boundary between two pipeline chunks moves by a layer, whatever the schedule. The layer keeps its
+//   strategy, or takes that of its new neighbour.
+// - layer: one layer takes another strategy of its (pp, samples). Embedding and head change together where they share
+//   a table whose layout changes as well.
+// - overlap: the plan's overlap switches change.
 //
-// A change that makes the step shorter is taken at once. Changes are looked at in a fixed order (boundaries, overlaps,
-// the layers where something changes beside them, all other layers), round and round, until none of them helps or the
-// budget is spent: then those left untried are counted.
+// A change that makes the step shorter is applied at once. Changes are tried in a fixed order: boundaries, overlaps,
+// the layers next to a change of strategy, all other layers. Rounds repeat until no change helps or the budget is
+// spent; the changes left untried are then counted.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +24,13 @@ class LayerRefinement {
   enum class Depth : std::uint8_t {
     boundaries,  ///< boundaries alone
     edges,       ///< and overlaps, and layers at the ends of their run of equal strategies
-    all,         ///< and all other layers, then strategies that no sum of costs speaks for
-                 ///< (OptionTable::dropped_of_kind)
+    all,         ///< and all other layers, then strategies that no sum of costs favours (OptionTable::dropped_of_kind)
   };
-  /// `judge` keeps what is faster than its best.
+  /// `judge` keeps plans that are faster than its best.
   LayerRefinement(GroupJudge& judge, const Schedule& schedule, Assignment start, const Overlap& on);
 
-  /// At most `budget` plans, and a few for boundaries when it is spent. What it returns speaks of the plan that it ends
-  /// with.
+  /// Simulates at most `budget` plans, and a few more for boundaries once it is spent. The result describes the plan
+  /// that the refinement ends with.
   Refinement run(Depth depth, std::int64_t budget);
   [[nodiscard]] const Assignment& assignment() const { return now_; }
 
@@ -43,8 +40,8 @@ class LayerRefinement {
     Kind kind = Kind::boundary;
     std::int32_t index = 0;     ///< boundary or layer
     std::int32_t value = 0;     ///< −1 or +1; index of the overlap; the new strategy
-    bool adopts = false;        ///< of a boundary: the layer takes its new neighbour's strategy
-    std::int32_t partner = -1;  ///< of a layer: the new strategy of the one that shares its table; −1: as it is
+    bool adopts = false;        ///< for a boundary: the layer takes its new neighbour's strategy
+    std::int32_t partner = -1;  ///< for a layer: new strategy of the layer that shares its table; −1: unchanged
   };
   Refinement climb(Depth depth, std::int64_t budget);
   [[nodiscard]] std::vector<Change> changes(Depth depth) const;

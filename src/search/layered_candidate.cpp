@@ -12,14 +12,15 @@
 namespace espalier::search {
 namespace {
 
-/// Strategies that can stand in one range: equal but for how many layers they count as recomputed.
+/// Returns whether strategies can share one range: they are equal except for the number of recomputed layers.
 bool joins(const Strategy& a, const Strategy& b) {
   Strategy x = a, y = b;
   x.recompute.layers = y.recompute.layers = 0;
   return x == y;
 }
 
-/// Recomputation means nothing to layers that are no blocks: they go with what their neighbours do.
+/// Returns whether a layer can join a range. Recomputation has no effect on layers other than blocks, so they adopt
+/// that of their neighbours.
 bool joins_as(const LayerKind& kind, const Strategy& range, const Strategy& s) {
   Strategy own = s;
   if (kind.role != LayerRole::block) own.recompute = range.recompute;
@@ -35,13 +36,13 @@ bool same_but_recompute(const Strategy& a, const Strategy& b) {
 std::vector<LayerRange> ranges_of(const Model& model, std::int32_t begin, std::int32_t end,
                                   const std::vector<Strategy>& strategies) {
   std::vector<LayerRange> ranges;
-  std::int32_t blocks = 0;  // in the range that is open
+  std::int32_t blocks = 0;  // blocks in the open range
   for (std::int32_t l = begin; l < end; ++l) {
     const LayerKind& kind = model.layer(static_cast<std::size_t>(l));
     const Strategy& s = strategies[static_cast<std::size_t>(l)];
     const bool block = kind.role == LayerRole::block;
     if (!ranges.empty() && block && blocks == 0 && same_but_recompute(ranges.back().strategy, s)) {
-      ranges.back().strategy = s;  // nothing but the embedding so far
+      ranges.back().strategy = s;  // so far the range has only the embedding
     } else if (ranges.empty() || !joins_as(kind, ranges.back().strategy, s)) {
       ranges.push_back({l, l, s});
       blocks = 0;
@@ -116,7 +117,7 @@ std::optional<LayeredCandidate> as_layered(const Model& model, const OptionTable
       RecomputeKind kind = block ? c.strategy.recompute.kind : RecomputeKind::none;
       if (kind == RecomputeKind::full && again-- <= 0) kind = RecomputeKind::none;
       std::optional<std::int32_t> option = table.find(c.strategy, kind);
-      // Recomputation means nothing to the others: they go by whatever name the job leaves them.
+      // Recomputation has no effect on other layers; they use whatever name the job allows.
       if (!option && !block) option = table.find(c.strategy, c.strategy.recompute.kind);
       if (!option) return std::nullopt;
       out.options.push_back(*option);

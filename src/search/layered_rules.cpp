@@ -30,8 +30,8 @@ std::int32_t blocks_of(const Model& model, const LayerRange& r) {
   return blocks;
 }
 
-/// Whether the job's space has the strategy of a range. How many blocks are recomputed is a matter of the range, and
-/// where there is no block nothing is recomputed whatever the job says.
+/// Returns whether the job's space has the strategy of a range. The range decides how many blocks are recomputed.
+/// Without blocks nothing is recomputed, whatever the job allows.
 bool admitted(const Space& space, Configuration own, std::int32_t blocks) {
   const RecomputeKind mine = own.strategy.recompute.kind;
   for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {

@@ -24,9 +24,9 @@ namespace espalier::search {
 namespace {
 
 using base::kInfinity;
-// Fixed sizes: they shape the order of work, so they must not depend on the number of threads.
-constexpr std::size_t kGroupsAtOnce = 4;  // groups solved side by side
-constexpr std::size_t kKeptPlans = 64;    // simulated candidates remembered
+// These sizes are fixed. They shape the order of work, so they must not depend on the number of threads.
+constexpr std::size_t kGroupsAtOnce = 4;  // groups solved concurrently
+constexpr std::size_t kKeptPlans = 64;    // simulated candidates kept
 
 class LayerwiseSearch {
  public:
@@ -44,7 +44,7 @@ class LayerwiseSearch {
     groups_ = groups_by_bound();
     const std::vector<GroupChoices>& groups = groups_;
     out_.outer = static_cast<std::int64_t>(groups.size());
-    double open = kInfinity;  // least bound of what is not closed
+    double open = kInfinity;  // least bound of the groups that are not closed
     std::size_t next = 0;
     while (next < groups.size() && groups[next].bound_ns < incumbent_ && !stop()) {
       const std::size_t end = std::min(groups.size(), next + kGroupsAtOnce);
@@ -63,7 +63,7 @@ class LayerwiseSearch {
     }
     if (next < groups.size()) open = std::min(open, groups[next].bound_ns);
     finish(open);
-    stopped();  // a group that was cut short says that it is not complete, not why
+    stopped();  // records the reason why a group was cut short
     return std::move(out_);
   }
 
@@ -80,7 +80,7 @@ class LayerwiseSearch {
     return stopped() || !out_.complete;
   }
 
-  /// Of one of so many groups that are solved side by side.
+  /// Returns the limits of one of `groups` groups that are solved concurrently.
   [[nodiscard]] Patience patience_of(std::size_t groups) const {
     Patience p{options_.interrupted, 0};
     if (options_.node_limit > 0)
@@ -98,7 +98,8 @@ class LayerwiseSearch {
   std::vector<GroupChoices> groups_by_bound() {
     std::map<std::tuple<std::int32_t, std::int64_t, LayerClass>, GroupChoices> all;
     space_.layer_group([&](const Configuration& c) {
-      if (c.strategy.order == RankOrder::tp_cp_pp_dp && c.schedule.stages > 1) return;  // its stages are others
+      // Its stages have other devices.
+      if (c.strategy.order == RankOrder::tp_cp_pp_dp && c.schedule.stages > 1) return;
       const std::int64_t samples = std::int64_t{c.schedule.micro_batch} * c.strategy.dp;
       for (const LayerClass& shared : classes_below(c)) {
         GroupChoices& g = all[{c.schedule.stages, samples, shared}];
@@ -111,7 +112,7 @@ class LayerwiseSearch {
     });
     std::vector<GroupChoices> groups;
     for (auto& [key, g] : all) groups.push_back(std::move(g));
-    // A group that is not bounded in time keeps the bound 0, and none of the others is looked at.
+    // A group that is not bounded in time keeps the bound 0, and none of the others is solved.
     base::parallel_for(groups.size(), std::max(1, options_.threads), 1, [&](std::size_t i, int) {
       if (!options_.interrupted || !options_.interrupted()) groups[i].bound_ns = work_bound(groups[i]);
     });
@@ -121,7 +122,8 @@ class LayerwiseSearch {
     return groups;
   }
 
-  /// What plans may share whose layers have strategies of this choice: one class where the engine restricts nothing.
+  /// Returns the classes of plans whose layers have strategies of this choice; one class where the engine restricts
+  /// nothing.
   [[nodiscard]] std::set<LayerClass> classes_below(const Configuration& c) const {
     const LayerFreedom& freedom = problem_.engine->layers;
     if (is_unrestricted(freedom)) return {LayerClass{}};
@@ -138,8 +140,8 @@ class LayerwiseSearch {
     return out;
   }
 
-  /// max(W, m·W/p), W = Σ over layers of the least time of one micro-batch under any base: recomputation and ZeRO add
-  /// to it.
+  /// Returns max(W, m·W/p), where W = Σ over layers of the least time of one micro-batch under any base.
+  /// Recomputation and ZeRO only add to it.
   [[nodiscard]] double work_bound(const GroupChoices& g) const {
     std::vector<std::int64_t> least(problem_.model->kinds.size(), std::numeric_limits<std::int64_t>::max());
     std::vector<cost::LayerCost> layers;
@@ -187,7 +189,7 @@ class LayerwiseSearch {
     if (out_.best) look_at_stages();
     refine_uniform();
     if (out_.best && out_.balance.rows.empty())
-      look_at_stages();  // the first plan that beats the uniform ones came of the best of them
+      look_at_stages();  // the first plan faster than the uniform ones derives from the best of them
     refine_answer();
     std::stable_sort(out_.simulated.begin(), out_.simulated.end(),
                      [](const LayeredCandidate& a, const LayeredCandidate& b) { return a.iteration_ns < b.iteration_ns; });
@@ -197,7 +199,7 @@ class LayerwiseSearch {
     ESPALIER_CHECK(!out_.best || out_.lower_bound_ns <= out_.best->iteration_ns);
   }
 
-  /// The group that a plan belongs to; null if it is in none.
+  /// Returns the group that a plan belongs to; null if there is none.
   [[nodiscard]] const GroupChoices* group_of(const Schedule& s, const std::vector<Strategy>& blocks) const {
     const LayerFreedom& freedom = problem_.engine->layers;
     for (const GroupChoices& g : groups_) {
@@ -227,7 +229,7 @@ class LayerwiseSearch {
     return {problem_, space_, book_, group.bases, group.shared, options_.interrupted};
   }
 
-  /// Stages of the answer beside those of other partitions, refined on the way.
+  /// Compares the stages of the answer with those of other partitions, and refines them on the way.
   void look_at_stages() {
     const LayeredCandidate from = *out_.best;
     const Schedule s = from.configuration.schedule;
@@ -254,7 +256,7 @@ class LayerwiseSearch {
     return std::min(tries, instructions / std::max<std::int64_t>(1, each));
   }
 
-  /// The fastest uniform plans of different pipelines, refined where something changes anyway.
+  /// Makes the fastest uniform plans of different pipelines faster, at the places where strategies change anyway.
   void refine_uniform() {
     std::set<std::tuple<std::int32_t, std::int32_t, ScheduleKind>> seen;
     for (const Candidate& c : options_.starts) {
@@ -278,7 +280,8 @@ class LayerwiseSearch {
         as_layered(*problem_.model, table, c.configuration, book_.split(c.configuration.schedule));
     const bool foreign =
         out && !is_unrestricted(problem_.engine->layers) && !layered_fault(*problem_.model, space_, out->configuration).empty();
-    if (foreign) return std::nullopt;  // some blocks of each chunk are recomputed, and layers may not differ in that
+    // Some blocks of each chunk are recomputed, and layers may not differ in that.
+    if (foreign) return std::nullopt;
     if (out) {
       out->iteration_ns = c.iteration_ns;
       out->peak_bytes = c.peak_bytes;
@@ -286,7 +289,8 @@ class LayerwiseSearch {
     return out;
   }
 
-  /// Every single change of the answer, layer-wise or uniform; what makes it faster becomes the answer.
+  /// Tries every single change of the answer, layer-wise or uniform; a change that makes it faster updates the
+  /// answer.
   void refine_answer() {
     if (stop() || (!out_.best && !options_.uniform)) return;
     const Schedule s = out_.best ? out_.best->configuration.schedule : options_.uniform->configuration.schedule;

@@ -45,8 +45,8 @@ LeafVerdict LeafJudge::verdict(const Leaf& leaf, int worker) {
   return v;
 }
 
-/// Whether the pipeline alone takes longer than the incumbent, and than a sibling that was simulated: a runner-up that
-/// somebody may ask for is the fastest of its schedule choice, and keeps its simulated time.
+/// Returns whether the pipeline alone takes longer than the incumbent, and longer than a simulated sibling. A
+/// runner-up that may be reported is the fastest of its schedule choice, and keeps its simulated time.
 bool LeafJudge::floor_beats(const Configuration& c, Workspace& w, int worker) {
   if (!frame_.out.pruning.enabled(Pruning::pipeline_floor) || frame_.options.preference || !frame_.out.best) return false;
   const auto sibling = fastest_.find(schedule_choice_of(c));
@@ -65,7 +65,7 @@ void LeafJudge::take(const Leaf& leaf, const LeafVerdict& v) {
   } else if (v.floor_beats) {
     frame_.out.pruning.count(Pruning::pipeline_floor, 1);
   } else {
-    ESPALIER_CHECK(frame_.options.preference || leaf.bound_ns <= v.iteration_ns);  // what the certificate rests on
+    ESPALIER_CHECK(frame_.options.preference || leaf.bound_ns <= v.iteration_ns);  // the certificate relies on this
     ++frame_.out.simulations;
     const Candidate found{leaf.configuration, v.iteration_ns, v.peak_bytes};
     frame_.out.simulated.push_back(found);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configurations, simulated side by side: memory first, then the pipeline alone where it is known (pipeline_floor.h),
+// Simulates configurations concurrently: memory first, then the pipeline alone where it is known (pipeline_floor.h),
 // then the whole program.
 #pragma once
 
@@ -16,18 +16,19 @@ struct LeafVerdict {
   bool floor_beats = false;  ///< not timed: its pipeline alone takes too long (Pruning::pipeline_floor)
   bool fits = false;
   std::int64_t iteration_ns = 0, peak_bytes = 0;
-  std::vector<std::int64_t> latest_pass_ends;  ///< of its pipeline, by stage (pipeline_floor.h)
+  /// Latest ends of the last passes of its pipeline, by stage (pipeline_floor.h).
+  std::vector<std::int64_t> latest_pass_ends;
 };
 
 class LeafJudge {
  public:
-  /// `work`: one workspace a worker.
+  /// `work` holds one workspace per worker.
   LeafJudge(SearchFrame& frame, Evaluator& evaluator, std::vector<Workspace>& work)
       : frame_(frame), evaluator_(evaluator), work_(work) {}
-  /// Of one configuration, whatever its bounds.
+  /// Simulates one configuration, whatever its bounds.
   LeafVerdict verdict(const Configuration& c, int worker);
-  /// Simulates leaves [begin, end): first side by side those with pipelines that were not met yet, one of each, then
-  /// the others; after either the incumbent is updated in order.
+  /// Simulates leaves [begin, end) concurrently. The first pass takes one leaf of each pipeline that was not seen
+  /// yet, the second pass the others. After each pass the incumbent is updated in order.
   void judge(const std::vector<Leaf>& leaves, std::size_t begin, std::size_t end);
 
  private:
@@ -38,7 +39,7 @@ class LeafJudge {
   void judge_all(const std::vector<const Leaf*>& leaves);
   void take(const Leaf& leaf, const LeafVerdict& v);
   void note_pipeline(const Configuration& c, const std::vector<std::int64_t>& latest_ends);
-  /// Fills the costs of a configuration into w, and says what it holds.
+  /// Fills the costs of a configuration into w, and returns its memory.
   LeafVerdict memory_of(const Configuration& c, Workspace& w, int worker);
   std::int64_t time_of(const Configuration& c, Workspace& w, int worker);
   [[nodiscard]] bool floor_beats(const Configuration& c, Workspace& w, int worker);
@@ -46,9 +47,10 @@ class LeafJudge {
   SearchFrame& frame_;
   Evaluator& evaluator_;
   std::vector<Workspace>& work_;
-  std::map<Configuration, std::int64_t, ByText> fastest_;  ///< simulated one of each schedule choice, in groups that
-                                                           ///< are judged
-  /// Of pipelines of which some configuration was simulated: by stage, when its last pass ends at the latest.
+  /// Holds the fastest simulated configuration of each schedule choice, in groups that are judged.
+  std::map<Configuration, std::int64_t, ByText> fastest_;
+  /// Holds the pipelines of which some configuration was simulated: by stage, the latest possible end of its last
+  /// pass.
   std::map<Configuration, std::vector<std::int64_t>, ByText> timed_pipelines_;
 };
 

@@ -15,15 +15,16 @@ namespace {
 
 constexpr std::size_t kMostTables = 16'384;  // a kilobyte each
 
-/// Static bytes of each stage that may decide.
+/// Returns the static bytes of each stage that may be decisive.
 std::vector<std::int64_t> static_bytes_of(const CostBook& book, const MemoryTable& t, const Strategy& s, const Workspace& w) {
   std::vector<std::int64_t> bytes;
   cost::static_bytes(book.context(), s, w.layers, t.parts, bytes);
   return bytes;
 }
 
-/// The least of each stage over all shardings: over all ranks, of the best ZeRO stage. Not always the last one: where a
-/// stage holds few layers, the buffers of gathered layers outweigh what is sharded.
+/// Returns the least bytes of each stage over all shardings: over all ranks, with the best ZeRO stage. The last ZeRO
+/// stage is not always the best. Where a stage holds few layers, the buffers of gathered layers outweigh the sharded
+/// states.
 std::vector<std::int64_t> least_static_bytes(const CostBook& book, const MemoryTable& t, Strategy s, const Workspace& w) {
   if (s.data_ranks() == 1) return static_bytes_of(book, t, s, w);
   s.zero = ZeroStage::optimizer;
@@ -62,13 +63,13 @@ std::vector<char> fitting_beside(const CostBook& book, const MemoryTable& t, con
 
 StageId stage_at(std::size_t i) { return StageId(static_cast<std::int32_t>(i)); }
 
-/// All stages, before those that never decide are left out.
+/// Holds all stages, before those that are never decisive are dropped.
 struct Whole {
   std::vector<std::int64_t> activations;  ///< choice-major, by stage
   std::size_t stages = 1;
   const cost::Costs& costs;
 
-  /// Whether stage a needs no more than stage b, whatever is chosen.
+  /// Returns whether stage a needs no more than stage b under every choice.
   [[nodiscard]] bool no_more(std::size_t a, std::size_t b) const {
     const cost::StageCost &x = costs.stages[stage_at(a)], &y = costs.stages[stage_at(b)];
     if (x.dense_parameters > y.dense_parameters || x.expert_parameters > y.expert_parameters) return false;

@@ -13,7 +13,7 @@ namespace {
 using plan_test::decoder;
 using plan_test::training;
 
-/// Four blocks on two stages of one device.
+/// Holds four blocks on two stages of one device.
 struct Small {
   Model model = decoder({.blocks = 4, .heads = 4, .kv_heads = 2});
   Cluster machines = load_cluster("{nodes: 1, devices_per_node: 2, device: a100-sxm-80gb}", "test").value();
@@ -26,7 +26,7 @@ struct Small {
   }
   [[nodiscard]] MemoryTable table() const {
     Space space(model, machines, job, *problem.engine, problem.space);
-    (void)space.leaves(choice);  // which remembers what may be recomputed below it
+    (void)space.leaves(choice);  // caches the possible recomputation below it
     CostBook book(problem);
     book.prepare(choice.schedule.stages);
     Workspace w;
@@ -35,7 +35,7 @@ struct Small {
   }
 };
 
-// None, selective, then full recomputation of one block of each chunk and of both.
+// The order is none, selective, then full recomputation of one block of each chunk and of both.
 TEST(MemoryTable, ChoicesInTheOrderOfTheLadder) {
   const MemoryTable t = Small().table();
   ASSERT_EQ(t.choices.size(), 4u);
@@ -50,7 +50,7 @@ TEST(MemoryTable, ChoicesInTheOrderOfTheLadder) {
     EXPECT_LE(t.activations[stages + i], t.activations[i]);  // selective holds no more than none
 }
 
-// A job may leave no recomputation at all: nothing fits then, and costs of whatever was priced before are not read.
+// A job may allow no recomputation at all. Nothing fits then, and costs that were priced before are not read.
 TEST(MemoryTable, NoChoiceIsAnEmptyTable) {
   SearchSpace none;
   none.forbid["recompute"] = {0, 1, 2};

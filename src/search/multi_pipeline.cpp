@@ -27,14 +27,14 @@ struct PipelineChoice {
   PipelineEstimate estimate;
 };
 
-/// A choice of columns with the micro-batches of each.
+/// Holds a choice of columns with the micro-batches of each.
 struct SampleSplit {
   std::vector<const PipelineChoice*> columns;
   std::vector<std::int64_t> microbatches;
   double estimate_ns = 0;
 };
 
-/// A pipeline on one group, simulated without the others.
+/// Holds a pipeline on one group, simulated without the others.
 struct Alone {
   Pipeline pipeline;
   std::int64_t alone_ns = 0;
@@ -56,27 +56,28 @@ class MultiPipelineSearch {
   void add_columns(const SingleGroupOutcome& alone);
   void add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns);
   std::vector<double> paces(const SingleGroupOutcome& alone);
-  /// Columns of searches with about the samples that each group trains in the least time.
+  /// Adds columns from searches with about the number of samples that each group trains in the least time.
   void add_shares(const SingleGroupOutcome& alone);
-  /// Where no plan fits yet: columns of fewer samples for groups that have none.
+  /// Adds columns of fewer samples for groups that have none, where no plan fits yet.
   void add_missing();
-  /// The fastest uniform plans of a group with exactly so many samples, by time, one for each number of samples in a
-  /// micro-batch. Remembers.
+  /// Returns the fastest uniform plans of a group with exactly `samples` samples, by time, one for each number of
+  /// samples per micro-batch. Results are cached.
   const std::vector<Alone>& exact(std::size_t group, std::int64_t samples);
   void search_exact(std::size_t group, std::int64_t nodes, std::int64_t samples, std::vector<Alone>& out);
-  /// Moves samples between two pipelines of a plan and takes for both what suits them.
+  /// Moves samples between two pipelines of a plan and gives both the configurations that suit them.
   void improve_exact();
   bool improve_exact_once();
   [[nodiscard]] std::vector<SampleSplit> deals();
   void extend(std::vector<const PipelineChoice*>& chosen, std::size_t group, std::vector<SampleSplit>& out);
   [[nodiscard]] Plan plan_of(const SampleSplit& deal) const;
-  /// Simulated time; 0: it breaks a rule or does not fit.
+  /// Returns the simulated time; 0: it breaks a rule or does not fit.
   std::int64_t judge(const SampleSplit& deal);
   std::int64_t judge(Plan plan);
   [[nodiscard]] Plan beside_each_other(const std::vector<const Pipeline*>& pipelines) const;
   void improve(SampleSplit deal, std::int64_t ns);
   void thin_columns();
-  /// All plans of several pipelines that may be faster than the best, where these are few. False: they are not.
+  /// Judges all plans of several pipelines that may be faster than the best, where these are few. Returns false if
+  /// they are not.
   bool close(const SingleGroupOutcome& alone);
   [[nodiscard]] bool legal(const PipelineChoice& column, std::int64_t microbatches) const;
 
@@ -170,8 +171,8 @@ const std::vector<Alone>& MultiPipelineSearch::exact(std::size_t group, std::int
   return known->second;
 }
 
-/// Multiples, near the share, of powers of two and of divisors of the devices; those next to it of all devices, however
-/// far.
+/// Returns numbers of samples near the share. These are multiples of powers of two and of divisors of the number of
+/// devices. The nearest multiples of the number of devices are included at any distance.
 std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, std::int64_t batch) {
   std::vector<std::int64_t> out;
   for (std::int64_t step = 1; step <= std::max<std::int64_t>(16, devices); ++step)
@@ -183,9 +184,8 @@ std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, 
   return out;
 }
 
-/// Samples of each group in the least time in which all of them together take the batch; where that is not known, by
-/// the time of the whole batch alone.
-/// Empty: some group has none.
+/// Returns the samples of each group in the least time in which all of them together train the batch. If that is
+/// unknown, it uses the time of the whole batch alone. The result is empty if some group has none.
 std::vector<double> MultiPipelineSearch::paces(const SingleGroupOutcome& alone) {
   std::vector<double> out;
   if (!reach_.known()) {
@@ -201,7 +201,7 @@ std::vector<double> MultiPipelineSearch::paces(const SingleGroupOutcome& alone) 
   return out;
 }
 
-/// Shares in proportion to the paces of the groups, and numbers of samples near them that divide well.
+/// Adds shares in proportion to the paces of the groups, and numbers of samples near them that divide well.
 void MultiPipelineSearch::add_shares(const SingleGroupOutcome& alone) {
   const std::int64_t batch = problem_.training.global_batch;
   if (problem_.cluster->groups.size() < 2 || floor_ns_ >= context_.best_ns()) return;
@@ -214,7 +214,7 @@ void MultiPipelineSearch::add_shares(const SingleGroupOutcome& alone) {
     tried.push_back(
         shares_near(std::llround(reached[g] / all * static_cast<double>(batch)), group.nodes * group.devices_per_node, batch));
   }
-  if (tried.size() == 2)  // what one of two leaves is the other's
+  if (tried.size() == 2)  // one of two groups gets the samples that the other leaves
     for (const std::size_t g : {0, 1})
       for (const std::int64_t samples : std::vector<std::int64_t>(tried[g]))
         if (std::find(tried[1 - g].begin(), tried[1 - g].end(), batch - samples) == tried[1 - g].end())
@@ -224,7 +224,7 @@ void MultiPipelineSearch::add_shares(const SingleGroupOutcome& alone) {
       for (const Alone& one : exact(g, samples)) add_column(g, one.pipeline, one.alone_ns);
 }
 
-/// Numbers of samples below `batch` with a common divisor with `devices`, the nearest to `share` first.
+/// Returns numbers of samples below `batch` with a common divisor with `devices`, the nearest to `share` first.
 std::vector<std::int64_t> samples_near(std::int64_t share, std::int64_t devices, std::int64_t batch) {
   std::vector<std::int64_t> out;
   for (std::int64_t step = 1; step <= devices; ++step) {
@@ -385,10 +385,11 @@ void MultiPipelineSearch::improve(SampleSplit deal, std::int64_t ns) {
   }
 }
 
-/// Pipelines of each group with each number of samples, alone, by time; which of them to put beside each other.
+/// Holds the pipelines of each group with each number of samples, alone, by time, and selects which of them to
+/// combine.
 class Splits {
  public:
-  /// False: too many, or stopped.
+  /// Returns false: too many, or stopped.
   bool fill(const Problem& problem, Evaluator& evaluator, const SingleGroupOutcome& alone, std::int64_t below_ns,
             const std::function<bool()>& stopped) {
     double all = 0;
@@ -412,7 +413,7 @@ class Splits {
     own.space = space_alone(problem.space);
     for (std::int64_t samples = 1; samples < problem.training.global_batch; ++samples) {
       own.training.global_batch = samples;
-      // Searched for fewer samples a group has other configurations than those counted for the whole batch.
+      // With fewer samples, a group has other configurations than those counted for the whole batch.
       if (looked_ > kMostEnumerated || stopped()) return false;
       const Outcome all = exhaustive(own, evaluator, {});
       looked_ += static_cast<double>(all.space_size);
@@ -428,7 +429,7 @@ class Splits {
   [[nodiscard]] const std::vector<Alone>& of(std::size_t g, std::int64_t samples) const {
     return of_[g][static_cast<std::size_t>(samples)];
   }
-  /// Whether group `g` and those after it hold plans that take exactly `samples` together.
+  /// Returns whether group `g` and those after it hold plans that take exactly `samples` together.
   [[nodiscard]] bool can_take(std::size_t g, std::int64_t samples) const { return takes_[g][static_cast<std::size_t>(samples)]; }
 
  private:
@@ -446,20 +447,20 @@ class Splits {
 
   double looked_ = 0;                                ///< configurations
   std::vector<std::vector<std::vector<Alone>>> of_;  ///< [group][samples]
-  std::vector<std::vector<bool>> takes_;             ///< [group][samples]; one group more, which takes none
+  std::vector<std::vector<bool>> takes_;             ///< [group][samples]; the extra group at the end takes none
 };
 
-/// Those that end soonest alone go first, so that the others are known to be slower.
+/// Simulates plans whose pipelines end soonest alone first, which shows that the others are slower.
 bool MultiPipelineSearch::close(const SingleGroupOutcome& alone) {
   Splits splits;
   if (!splits.fill(problem_, evaluator_, alone, context_.best_ns(), [this] { return context_.stopped(); })) return false;
   struct Choice {
-    std::int64_t alone_ns = 0;  ///< of the slowest
+    std::int64_t alone_ns = 0;  ///< time of the slowest pipeline
     std::vector<const Pipeline*> pipelines;
   };
   std::vector<Choice> choices;
   Choice chosen;
-  // Every step of the recursion leads to a choice: shares that later groups cannot take are never begun.
+  // Every step of the recursion leads to a choice, as shares that later groups cannot take are never begun.
   const std::function<bool(std::size_t, std::int64_t)> extend = [&](std::size_t g, std::int64_t samples) {
     if (!splits.can_take(g, samples)) return true;
     if (g == splits.groups()) {
@@ -490,12 +491,12 @@ bool MultiPipelineSearch::close(const SingleGroupOutcome& alone) {
   return true;
 }
 
-/// Of each group as many of the fastest columns as leave few choices.
+/// Keeps as many of the fastest columns of each group as leave few choices.
 void MultiPipelineSearch::thin_columns() {
-  constexpr std::array<std::size_t, 4> kKept = {24, 12, 6, 4};  // of 2, 3, 4, 5 groups
+  constexpr std::array<std::size_t, 4> kKept = {24, 12, 6, 4};  // for 2, 3, 4, 5 groups
   const std::size_t most = kKept[std::clamp<std::size_t>(columns_.size(), 2, 5) - 2];
   for (std::vector<PipelineChoice>& of : columns_) {
-    // By the time of a sample in a step of the group's usual share.
+    // Columns are sorted by the time of a sample in a step of the group's usual share.
     const auto pace = [&](const PipelineChoice& c) { return c.estimate.tau / static_cast<double>(c.estimate.samples); };
     std::stable_sort(of.begin(), of.end(), [&](const PipelineChoice& a, const PipelineChoice& b) { return pace(a) < pace(b); });
     if (of.size() > most) of.resize(most);
@@ -505,7 +506,7 @@ void MultiPipelineSearch::thin_columns() {
 MultiPipelineOutcome MultiPipelineSearch::run(const SingleGroupOutcome& alone) {
   work_ns_ = work_.ns();
   floor_ns_ = pipelines_floor_ns(problem_);
-  if (floor_ns_ >= context_.best_ns()) {  // gradients alone take too long to meet
+  if (floor_ns_ >= context_.best_ns()) {  // the reduction of gradients alone takes too long
     out_.lower_bound_ns = context_.best_ns();
     return std::move(out_);
   }
@@ -544,7 +545,7 @@ std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipe
   const std::int64_t cells = batch / step;
   if (cells > kMostSampleCells) return {};
   using base::kInfinity;
-  // by samples dealt so far: the slowest pipeline
+  // Holds the time of the slowest pipeline, by samples dealt so far.
   std::vector<double> best(static_cast<std::size_t>(cells) + 1, kInfinity);
   best[0] = 0;
   std::vector<std::vector<std::int32_t>> taken;  // micro-batches of each pipeline at each number of samples

@@ -15,13 +15,14 @@ namespace {
 
 using test::Fixture;
 
-/// Twice as fast: of 12 samples 8 and 4. A late start of 3: (3 + 7, 10) would be equal, with 17 samples.
+/// The first is twice as fast and gets 8 of 12 samples. With a late start of 3 and 17 samples, (3 + 7, 10) is
+/// balanced.
 TEST(DealSamples, BySpeed) {
   EXPECT_EQ(deal_samples({{1, 0, 1}, {1, 0, 2}}, 12), (std::vector<std::int64_t>{8, 4}));
   EXPECT_EQ(deal_samples({{1, 3, 1}, {1, 0, 1}}, 17), (std::vector<std::int64_t>{7, 10}));
 }
 
-/// Micro-batches of 4 and 1 samples: 4·3 + 4 or 4·2 + 8, …; the first takes 2 a micro-batch, the second 1.
+/// Micro-batches have 4 and 1 samples: 4·3 + 4 or 4·2 + 8, …; the first takes 2 per micro-batch, the second 1.
 TEST(DealSamples, MicroBatchesOfUnlikeSize) {
   EXPECT_EQ(deal_samples({{4, 0, 2}, {1, 0, 1}}, 18), (std::vector<std::int64_t>{3, 6}));
   EXPECT_EQ(deal_samples({{4, 0, 2}, {1, 0, 1}}, 5), (std::vector<std::int64_t>{1, 1}));
@@ -61,7 +62,8 @@ TEST(DealSamples, EqualsEveryDealOfThree) {
   }
 }
 
-/// Two groups of one device, the second at a third of the speed: 1 + 1/3 devices for 16 samples, 12 a device.
+/// Two groups have one device each, the second at a third of the speed. This makes 1 + 1/3 devices for 16 samples, 12
+/// per device.
 TEST(WorkBound, WeighsSlowDevicesByTheirSpeed) {
   const std::string join = "], inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
   const std::string one = "{nodes: 1, devices_per_node: 1, device: v100-sxm-32gb}";
@@ -76,7 +78,7 @@ TEST(WorkBound, WeighsSlowDevicesByTheirSpeed) {
   EXPECT_NEAR(static_cast<double>(work_bound_ns(hopeless.problem)), of_one, 1e-3 * of_one);
 }
 
-/// Devices at twice the speed count as twice as many; equal groups as one group of all.
+/// Devices at twice the speed count as twice as many; equal groups count as one group of all devices.
 TEST(WorkBound, AddsWhatDevicesCanDo) {
   const std::string join = "], inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
   const std::string two = "{nodes: 1, devices_per_node: 2, device: a100-sxm-40gb}",
@@ -91,7 +93,7 @@ TEST(WorkBound, AddsWhatDevicesCanDo) {
   EXPECT_NEAR(static_cast<double>(work_bound_ns(fast.problem)), bound / 2, 1e-3 * bound);  // 2 + 2·3 = 8 devices
 }
 
-/// Twice the samples: twice the bound, but for what larger kernels do better.
+/// Twice the samples double the bound, except for the gain of larger kernels.
 TEST(WorkBound, GrowsWithTheBatch) {
   Fixture f("{nodes: 1, devices_per_node: 2, device: a100-sxm-40gb}");
   const auto once = static_cast<double>(work_bound_ns(f.problem));
@@ -99,8 +101,9 @@ TEST(WorkBound, GrowsWithTheBatch) {
   EXPECT_NEAR(static_cast<double>(work_bound_ns(f.problem)), 2 * once, 0.1 * once);
 }
 
-/// Measured times need not grow when work is cut up: the bound takes the least that a token costs at any count. 1 ms of
-/// 512 tokens and 2 ms of 2048 are at least 1 ms / 1536 a token, for each of the three parts of every operator.
+/// Measured times need not grow when work is cut up, so the bound takes the least cost of a token at any count. With
+/// 1 ms for 512 tokens and 2 ms for 2048, a token takes at least 1 ms / 1536. This holds for each of the three parts
+/// of every operator.
 TEST(WorkBound, OfAProfileIsWhatATokenCostsAtLeast) {
   Fixture f("{nodes: 1, devices_per_node: 2, device: a100-sxm-40gb}");
   auto measured = std::make_shared<profile::MeasuredOperators>();

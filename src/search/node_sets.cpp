@@ -9,7 +9,7 @@
 namespace espalier::search {
 namespace {
 
-/// Devices of a plan's stage, run by run.
+/// Returns the devices of a plan's stage, run by run.
 std::vector<DeviceRange> ranges_of(const std::vector<DeviceRange>& stage, const std::vector<std::int64_t>& devices) {
   std::vector<DeviceRange> out;
   for (const DeviceRange& range : stage)
@@ -23,8 +23,8 @@ std::vector<DeviceRange> ranges_of(const std::vector<DeviceRange>& stage, const 
   return out;
 }
 
-/// Numbers of nodes that a set may have of a group: all of them where these are few, else the largest and the powers of
-/// two.
+/// Returns the numbers of nodes that a set may have of a group: all of them where these are few, else the largest and
+/// the powers of two.
 std::vector<std::int64_t> node_counts(std::int64_t nodes, bool every) {
   std::vector<std::int64_t> out;
   for (std::int64_t n = 1; n <= nodes; ++n)
@@ -36,7 +36,7 @@ std::vector<double> capacity_of(const Cluster& cluster, const WorkBound& work, c
   std::vector<double> out(cluster.groups.size(), 0.0);
   for (const GroupPart& part : nodes) {
     const NodeGroup& group = cluster.groups[part.group];
-    // Of a group with devices of unequal speed all nodes are taken.
+    // A group with devices of unequal speed contributes all its nodes.
     out[part.group] =
         part.nodes == group.nodes ? work.capacity(part.group) : static_cast<double>(part.nodes * group.devices_per_node);
   }
@@ -48,7 +48,7 @@ bool equal_but_for_name(NodeGroup a, const NodeGroup& b) {
   return a == b;
 }
 
-/// Whether two groups may change places in a set: they are equal, and so are their ways to all others.
+/// Returns whether two groups are interchangeable in a set: they are equal, and so are their paths to all others.
 bool interchangeable(const Cluster& cluster, std::size_t a, std::size_t b) {
   return cluster.links.empty() && equal_but_for_name(cluster.groups[a], cluster.groups[b]);
 }
@@ -124,7 +124,7 @@ NodeSets node_sets(const Problem& problem, const WorkBound& work, std::size_t le
     const NodeGroup& group = cluster.groups[g];
     std::vector<std::int64_t> counts = group.speed.empty() ? node_counts(group.nodes, every) : std::vector{group.nodes};
     std::reverse(counts.begin(), counts.end());
-    // Of equal groups the first ones are taken, with the more nodes.
+    // Among equal groups the first ones are taken, with more nodes in the earlier ones.
     std::int64_t most = group.nodes;
     for (std::size_t before = 0; before < g; ++before) {
       if (!interchangeable(cluster, before, g)) continue;
@@ -157,7 +157,7 @@ NodeSets node_sets(const Problem& problem, const WorkBound& work, std::size_t le
 }
 
 GroupOrders orders_of(const Cluster& cluster, const NodeSet& nodes) {
-  // Equal parts are of one class; orders are those of the classes.
+  // Equal parts form one class; orders are those of the classes.
   std::vector<std::size_t> classes;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     std::size_t own = i;

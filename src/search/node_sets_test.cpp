@@ -16,7 +16,7 @@ Cluster two_groups() {
       .value();
 }
 
-/// Node 0 of group b is device 4 to 7, the first node of a 0 and 1.
+/// Node 0 of group b has devices 4 to 7, the first node of a has devices 0 and 1.
 TEST(NodeSets, DevicesInTheOrderOfTheParts) {
   const Cluster cluster = two_groups();
   EXPECT_EQ(devices_of(cluster, {{1, 1}, {0, 1}}), (std::vector<std::int64_t>{4, 5, 6, 7, 0, 1}));
@@ -35,7 +35,7 @@ TEST(NodeSets, StagesKeepTheirPlaces) {
   EXPECT_EQ(moved[0].stages[1].devices, (std::vector<DeviceRange>{{7, 1, 1}, {0, 2, 1}}));
 }
 
-/// Of equal groups only the first ones.
+/// Only the first of equal groups are used.
 TEST(NodeSets, EqualGroupsAreTakenInOrder) {
   Cluster cluster = two_groups();
   cluster.groups[1] = cluster.groups[0];

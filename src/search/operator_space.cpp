@@ -18,7 +18,8 @@ using partition::PartitionSequence;
 
 namespace {
 
-constexpr int kRememberedBits = 5;  ///< up to here every edge cost is computed once; beyond, tables would be too large
+/// Limit up to which every edge cost is computed once; beyond it, tables would be too large.
+constexpr int kRememberedBits = 5;
 
 }  // namespace
 
@@ -81,7 +82,7 @@ Status BlockSpace::add_options(const PartitionRules& rules, const PartitionWeigh
   return std::nullopt;
 }
 
-/// What may enter is what may leave.
+/// Adds the layouts that may enter a block: those that may leave it.
 void BlockSpace::add_entering() {
   std::set<std::int32_t> outs;
   for (const solve::OperatorOption& option : problem_.nodes.back()) outs.insert(option.out);

@@ -49,9 +49,8 @@ std::vector<std::string> names(const BlockSpace& space) {
   return all;
 }
 
-// OPT's block as the paper draws it (12 operators after the stream that enters; residual edges 0 → 7 and 7 → 12, V from
-// 2 to
-// 5), and Llama's with fused attention.
+// Checks OPT's block as in the figure of the paper, and Llama's with fused attention. OPT's has 12 operators after
+// the stream that enters, residual edges 0 → 7 and 7 → 12, and V from 2 to 5.
 TEST(OperatorSpace, GraphIsThatOfThePaper) {
   const auto opt = scene("opt-6.7b", 1, 8, "megatron-lm-2021");
   const auto block = space(*opt, 1);
@@ -68,7 +67,8 @@ TEST(OperatorSpace, GraphIsThatOfThePaper) {
                                       "mlp.gate_up", "mlp.activation", "mlp.down", "mlp.residual"}));
 }
 
-/// Every combination of options against the search, at nine capacities from the smallest footprint to the largest.
+/// Compares every combination of options with the search, at nine capacities from the smallest footprint to the
+/// largest.
 void expect_search_equals_trying_all(const solve::OperatorProblem& problem) {
   std::vector<solve::OperatorPlan> all;
   std::vector<std::int32_t> options(problem.nodes.size(), 0);
@@ -107,7 +107,7 @@ void expect_search_equals_trying_all(const solve::OperatorProblem& problem) {
   }
 }
 
-// A batch of one leaves a few options an operator of a whole block on two devices.
+// A batch of one leaves a few options per operator of a whole block on two devices.
 TEST(OperatorSpace, SearchOfABlockEqualsTryingAll) {
   const auto llama = scene("llama-2-7b", 1, 1, "generic");
   PartitionWeights weights;
@@ -115,7 +115,7 @@ TEST(OperatorSpace, SearchOfABlockEqualsTryingAll) {
   expect_search_equals_trying_all(space(*llama, 1, {}, weights)->problem());
 }
 
-// Two linears, an activation and the addition on four devices, P included: 17 · 16 · 17 · 16 plans.
+// Two linears, an activation and the addition on four devices, P included, make 17 · 16 · 17 · 16 plans.
 TEST(OperatorSpace, SearchOfAnMlpEqualsTryingAll) {
   const auto opt = scene("opt-6.7b", 2, 8, "generic");
   LayerKind mlp;
@@ -154,8 +154,8 @@ TEST(OperatorSpace, NeverWorseThanMegatron) {
     }
 }
 
-// Megatron on four devices of one node: two all-reduces of the stream forward, two backward, no redistribution, every
-// device a quarter of the matrices.
+// Megatron on four devices of one node has two all-reduces of the stream forward, two backward, and no
+// redistribution. Every device holds a quarter of the matrices.
 TEST(OperatorSpace, MegatronIsAPoint) {
   const auto opt = scene("opt-6.7b", 2, 8, "megatron-lm-2021");
   const auto block = space(*opt, 2);
@@ -192,7 +192,7 @@ TEST(OperatorSpace, RulesLeaveOut) {
   EXPECT_LE(best(*whole), best(*flat));
 }
 
-// The objective is the sum of what the block costs, to the rounding of each part.
+// The objective is the sum of the block's costs, up to the rounding of each part.
 TEST(OperatorSpace, CostsAddUp) {
   const auto s = scene("llama-2-7b", 3, 8, "megatron-lm-2021");
   PartitionWeights weights;
@@ -218,7 +218,8 @@ TEST(OperatorSpace, RefusesWhatItCannotPlan) {
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message().find("operator"), std::string::npos);
   const auto opt = scene("opt-6.7b", 2, 8, "generic");
-  EXPECT_FALSE(BlockSpace::make(*opt->context, opt->model.layer(1), 8, 5, {}, {}).ok());  // more devices than there are
+  // More devices than there are.
+  EXPECT_FALSE(BlockSpace::make(*opt->context, opt->model.layer(1), 8, 5, {}, {}).ok());
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
 
-/// One (tp, samples in a group), and where it occurs.
+/// Holds one (tp, samples in a group), and the bases where it occurs.
 struct PartitionCase {
   std::int32_t tp = 1, micro_batch = 1;
   std::vector<Configuration> bases;
@@ -50,7 +50,7 @@ class Chooser {
             {"operators", done, static_cast<std::int64_t>(pairs.size()), "tensor groups and samples", options_.incumbent_ns, 0});
     });
     PartitionChoices out;
-    if (stopped()) {  // nothing is known of what was not searched
+    if (stopped()) {  // partitions that were not searched are unknown
       out.lower_bound_ns = out.layered_lower_bound_ns = 0;
       out.certified = false;
       return out;
@@ -97,12 +97,12 @@ class Chooser {
     for (std::size_t k = 0; k < kinds.size(); ++k) {
       if (kinds[k].role != LayerRole::block) continue;
       const auto space = space_of(p, k, 0.0);
-      if (!space) return;  // no such partitions
+      if (!space) return;  // no such partitions exist
       solve::OperatorRequest request;
       request.budget = kPartitionStates;
       request.stop = options_.interrupted;
       const solve::OperatorAnswer answer = solve::best_operators((*space)->problem(), request);
-      // Every node and edge is rounded by itself, here and in the cost of a block.
+      // Every node and edge is rounded separately, here and in the cost of a block.
       const auto rounding =
           static_cast<std::int64_t>(2 * (*space)->problem().nodes.size() + 2 * (*space)->problem().edges.size());
       p.offer.least_block_ns[k] = std::max<std::int64_t>(0, answer.lower_bound - rounding);
@@ -120,7 +120,8 @@ class Chooser {
   }
   static std::int64_t of_step(std::int64_t work, const Schedule& s) { return work * s.microbatches / s.stages; }
 
-  /// Every layer as fast as under any strategy, partitioned or not, with the same stages and samples.
+  /// Returns a bound in which every layer is as fast as under any strategy, partitioned or not, with the same stages
+  /// and samples.
   [[nodiscard]] std::int64_t layered_bound(const std::vector<PartitionCase>& pairs) const {
     std::map<std::pair<std::int32_t, std::int64_t>, std::pair<Schedule, std::vector<std::int64_t>>> least;
     const auto take = [&](const Configuration& c, std::size_t kind, std::int64_t ns) {
@@ -148,7 +149,8 @@ class Chooser {
     return bound;
   }
 
-  /// layer_group_bound_ns with the least time of a block; other layers as tensor parallelism has them.
+  /// Returns layer_group_bound_ns with the least time of a block; other layers keep their cost under tensor
+  /// parallelism.
   [[nodiscard]] std::int64_t bound(const Configuration& c, const PartitionOffer& offer) const {
     std::vector<cost::LayerCost> layers;
     cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, layers);

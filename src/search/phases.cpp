@@ -20,28 +20,28 @@ std::int64_t time_of(const Outcome& found) { return found.best ? found.best->ite
 std::int64_t time_of(const std::optional<LayerwiseOutcome>& found) {
   return found && found->best ? found->best->iteration_ns : 0;
 }
-/// The faster one; 0 is none.
+/// Returns the smaller time; 0 counts as none.
 std::int64_t faster(std::int64_t a, std::int64_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
-/// What phases hand on.
+/// Holds the state that phases pass on.
 struct PhaseState {
   Problem problem;
   Evaluator& evaluator;
   const PhaseOptions& options;
   SearchResult& found;
-  const SpeedClasses* classes = nullptr;  ///< of a cluster with speeds
+  const SpeedClasses* classes = nullptr;  ///< classes of a cluster with speeds
   JudgeOfClasses* of_classes = nullptr;
   Problem by_class;  ///< the problem on them
 
-  /// How many plans a phase may still simulate; 0: no limit. A budget that is used up leaves a phase one plan.
+  /// Returns how many plans a phase may still simulate; 0: no limit. An exhausted budget leaves a phase one plan.
   [[nodiscard]] std::int64_t rest_after(std::int64_t simulated) const {
     const std::int64_t limit = options.how.node_limit;
     return limit > 0 ? std::max<std::int64_t>(1, limit - simulated) : 0;
   }
 };
 
-/// Beyond the uniform answer `flat`. `before`: the layer-wise search of a smaller space, whose plans are not counted
-/// again.
+/// Runs the layer-wise search beyond the uniform answer `flat`. `before` is the layer-wise search of a smaller space,
+/// whose plans are not counted again.
 LayerwiseOutcome search_layers(PhaseState& s, const Outcome& flat, const LayerwiseOutcome* before) {
   LayerwiseOptions layered;
   layered.threads = s.options.how.threads;
@@ -55,7 +55,7 @@ LayerwiseOutcome search_layers(PhaseState& s, const Outcome& flat, const Layerwi
   return layerwise(s.problem, s.evaluator, layered);
 }
 
-/// What a phase found; `bounded` is what it counts as looked at.
+/// Reports the result of a phase; `bounded` is the number of nodes that it examined.
 template <typename Outcome>
 void report(const Outcome& found, std::int64_t bounded, PhaseReport& out) {
   out.complete = found.complete;
@@ -104,8 +104,8 @@ void run_operators_by_layer(PhaseState& s, PhaseReport& out) {
   out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.layered_lower_bound_ns);
 }
 
-/// Where devices are of unequal speed: what was found on the classes, as a plan of their devices. What the classes
-/// prove counts where they are exact.
+/// Where devices are of unequal speed, converts results on the classes into plans of their devices. The bounds of the
+/// classes count where they are exact.
 void on_devices(const PhaseState& s, PhaseOutcome& found) {
   if (s.classes == nullptr) return;
   if (found.best) found.best->pipelines = s.classes->on_devices(std::move(found.best->pipelines));
@@ -115,7 +115,7 @@ void on_devices(const PhaseState& s, PhaseOutcome& found) {
 const Problem& unlike_problem(const PhaseState& s) { return s.classes != nullptr ? s.by_class : s.problem; }
 Evaluator& unlike_evaluator(const PhaseState& s) { return s.classes != nullptr ? *s.of_classes : s.evaluator; }
 
-/// Where every device must have work, plans on one of several groups are no answers: they serve the phases behind.
+/// Where every device must have work, plans on one of several groups are no answers; only later phases use them.
 void leave_to_others(const Problem& on, SingleGroupOutcome& found) {
   if (on.space.devices != DeviceChoice::all || on.cluster->groups.size() < 2) return;
   found.best.reset();
@@ -138,7 +138,7 @@ void run_single_group(PhaseState& s, PhaseReport& out) {
   report(*s.found.alone, s.found.alone->bounded, out);
 }
 
-/// Of the plans handed in the fastest that fits.
+/// Holds the fastest of the plans handed in that fits.
 struct Started {
   std::optional<GroupedCandidate> best;
   std::int64_t judged = 0, out_of_memory = 0;
@@ -181,7 +181,7 @@ void run_device_groups(PhaseState& s, PhaseReport& out) {
   if (s.classes != nullptr)
     for (GroupedCandidate& plan : found.simulated) plan.pipelines = s.classes->on_devices(std::move(plan.pipelines));
   if (start.best && (!found.best || start.best->iteration_ns < found.best->iteration_ns)) {
-    found.best = start.best;  // stages across groups are bounded by the phase "whole cluster"
+    found.best = start.best;  // the phase "whole cluster" bounds stages across groups
   }
   found.candidates += start.judged;
   found.simulations += start.judged;
@@ -210,8 +210,8 @@ void run_multi_pipeline(PhaseState& s, PhaseReport& out) {
   };
   s.found.beside = search(unlike_problem(s), unlike_evaluator(s), s.classes != nullptr ? *s.found.of_classes : *s.found.alone);
   on_devices(s, *s.found.beside);
-  // A pipeline may hold a slow device among fast ones: where every device must have work it may be the only way to use
-  // it.
+  // A pipeline may hold a slow device among fast ones. Where every device must have work, this may be the only way to
+  // use it.
   if (s.classes != nullptr && !s.found.beside->interrupted) {
     const MultiPipelineOutcome groups = search(s.problem, s.evaluator, *s.found.alone);
     merge(*s.found.beside, groups);
@@ -233,16 +233,17 @@ bool uniform_interrupted(const PhaseState& s) {
   return s.found.uniform.interrupted || (s.found.alone && s.found.alone->interrupted);
 }
 bool groups_unfinished(const PhaseState& s) { return !s.found.alone || uniform_interrupted(s); }
-/// Layer-wise plans with partitions start from uniform ones with partitions.
+/// Returns whether layer-wise plans with partitions cannot start, because the uniform search with partitions is
+/// unfinished.
 bool operators_unfinished(const PhaseState& s) { return !s.found.partitioned || s.found.partitioned->interrupted; }
 
 struct SearchPhase {
   const char* name;
-  /// What the space must hold and the engine be able to run: strategies that vary by layer, partitioned operators.
+  /// These require the space and the engine to have strategies that vary by layer, and partitioned operators.
   bool by_layer, operators;
-  bool any_devices;     ///< the job lets stages lie on groups of unlike devices
+  bool any_devices;     ///< the job lets stages lie on groups of heterogeneous devices
   bool unlike_devices;  ///< the cluster has several node groups, or devices of unequal speed
-  bool unlike_stages;   ///< needs an engine whose stages may be unlike
+  bool unlike_stages;   ///< needs an engine whose stages may differ
   bool (*cut_short)(const PhaseState&);
   void (*run)(PhaseState&, PhaseReport&);
 };
@@ -259,11 +260,11 @@ constexpr std::array<SearchPhase, 9> kPhases = {{
     {"unequal replicas", false, false, true, true, true, groups_unfinished, run_uneven_replicas},
 }};
 
-/// Whether a phase belongs to the search of a problem. Phases of equal devices need them.
+/// Returns whether a phase belongs to the search of a problem. Phases of equal devices require equal devices.
 bool belongs(const SearchPhase& phase, const Problem& problem, const PhaseOptions& options) {
   const bool equal = problem.cluster->equal_devices();
   if (!phase.any_devices) return equal;
-  // it has no parts
+  // It has no parts.
   if (phase.run == run_single_group && equal && problem.space.devices == DeviceChoice::all) return false;
   if (phase.run == run_uneven_replicas && !options.uneven_replicas) return false;
   return options.any_devices && (!phase.unlike_devices || !equal) && (!phase.unlike_stages || options.unlike_stages);
@@ -351,7 +352,7 @@ std::int64_t SearchResult::lower_bound_ns() const {
   if (last() != nullptr) bound = std::min(bound, last()->lower_bound_ns);
   if (partitioned) bound = std::min(bound, both ? choices.layered_lower_bound_ns : choices.lower_bound_ns);
   for (const PhaseOutcome* phase : on_groups()) bound = std::min(bound, phase->lower_bound_ns);
-  // Nothing is known of plans that no phase came to.
+  // Plans of phases that did not begin have no bound.
   return all_begun() ? bound : 0;
 }
 
@@ -402,7 +403,7 @@ SearchResult search(const Problem& problem, Evaluator& evaluator, const PhaseOpt
     found.phases.push_back(std::move(out));
   }
   ESPALIER_CHECK(!found.phases.empty());
-  // A phase without plans leaves none that is faster than the answer.
+  // A phase without plans has none that is faster than the answer.
   for (PhaseReport& phase : found.phases)
     if (phase.lower_bound_ns == INT64_MAX) phase.lower_bound_ns = found.best_ns();
   ESPALIER_CHECK(found.best_ns() == 0 || found.lower_bound_ns() <= found.best_ns());

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one search: a table of phases over one problem, one evaluator, one incumbent and one certificate.
+// Runs the search as a table of phases over one problem, one evaluator, one incumbent and one certificate.
 //
-//   uniform             one strategy for all layers (search.h): branch and bound, or every configuration
-//   layer-wise          every layer its own strategy, every stage its own layers (layerwise.h); starts from the uniform
-//                       answer
-//   operators           uniform strategies whose operators may be partitioned one by one (partition_choices.h)
-//   operators by layer  layer-wise plans with such partitions
-//   each group          uniform plans on one of several node groups (single_group.h)
-//   device groups       stages on groups of unlike devices (device_groups.h): where the job lets plans lie on any
-//                       devices. On a cluster of several
-//                       node groups the phases above have no plans
-//   whole cluster       uniform plans on all devices of several node groups, or of parts of them (whole_cluster.h)
-//   unlike pipelines    pipelines next to each other, one on each of several node groups (multi_pipeline.h)
-//   unequal replicas    one stage, its data-parallel replicas on several node groups with unequal samples and states
-//                       (uneven_replicas.h)
+// - uniform: one strategy for all layers (search.h). It uses branch and bound, or simulates every configuration.
+// - layer-wise: every layer has its own strategy, every stage its own layers (layerwise.h). It starts from the
+//   uniform answer.
+// - operators: uniform strategies whose operators may be partitioned one by one (partition_choices.h).
+// - operators by layer: layer-wise plans with such partitions.
+// - each group: uniform plans on one of several node groups (single_group.h).
+// - device groups: stages on groups of heterogeneous devices (device_groups.h), where the job lets plans lie on any
+//   devices. On a cluster of several node groups the phases above have no plans.
+// - whole cluster: uniform plans on all devices of several node groups, or of parts of them (whole_cluster.h).
+// - unlike pipelines: concurrent pipelines, one on each of several node groups (multi_pipeline.h).
+// - unequal replicas: one stage with its data-parallel replicas on several node groups, with unequal samples and
+//   states (uneven_replicas.h).
 //
-// Devices of unequal speed are node groups of their own to the last three and to each group (speed_classes.h); each
-// group and unlike pipelines search the groups of the file as well.
+// The last three phases and "each group" treat devices of unequal speed as node groups of their own
+// (speed_classes.h). The phases "each group" and "unlike pipelines" search the groups of the cluster file as well.
 //
-// A phase runs when the space of the job has its plans, the job did not leave it out by name, and no phase before it
-// was interrupted. It starts from what the phases before it found and simulates nothing that they simulated. The
-// certificate is that of the phases together:
-// the least of their bounds, complete when each phase of the space is. What a phase did is reported under its name,
-// also for the terminal (-v) and for result.json.
+// A phase runs when three conditions hold. The space of the job has its plans, the job did not leave it out by name,
+// and no earlier phase was interrupted. It starts from the results of the earlier phases and simulates nothing that
+// they simulated. The certificate covers the phases together: it is the least of their bounds, and complete when each
+// phase of the space is complete. The work of a phase is reported under its name, on the terminal (-v) and in
+// result.json.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +40,7 @@
 
 namespace espalier::search {
 
-/// What one phase did.
+/// Reports the work of one phase.
 struct PhaseReport {
   std::string name;
   bool left_out = false;  ///< by name
@@ -49,78 +48,78 @@ struct PhaseReport {
   bool complete = false;            ///< false: limit, interruption, or never begun
   std::int64_t bounded = 0;         ///< nodes whose bound was computed; groups whose programs were solved
   std::int64_t lowered = 0;         ///< programs timed
-  std::int64_t simulated = 0;       ///< plans that no phase before simulated
-  std::int64_t best_ns = 0;         ///< of the plans of this phase; 0: none fits, or none beats the incumbent
-  std::int64_t lower_bound_ns = 0;  ///< no plan of this phase takes less; 0: not known
+  std::int64_t simulated = 0;       ///< plans that no earlier phase simulated
+  std::int64_t best_ns = 0;         ///< best plan of this phase; 0: none fits, or none beats the incumbent
+  std::int64_t lower_bound_ns = 0;  ///< no plan of this phase takes less; 0: unknown
   double seconds = 0;               ///< wall clock
 };
 
 struct PhaseOptions {
   Options how;
   SpaceKind space = SpaceKind::uniform;
-  bool by_layer = true;      ///< the engine lets layers or stages of one plan differ; else no layer-wise plan is in the
-                             ///< space
-  bool operators = true;     ///< it partitions operators; else no plan with partitions is in the space
-  bool any_devices = false;  ///< stages may lie on groups of unlike devices
-  bool unlike_stages =
-      true;  ///< the engine runs stages and pipelines that are unlike; else unlike devices are searched one group at a
-             ///< time
-  bool uneven_replicas = true;  ///< replicas that take unequal shares have a price: not under the network of shared
-                                ///< links
-  bool exhaustive = false;      ///< the uniform phase simulates every configuration
-  /// Of and for the uniform phase: what a search before a change of the cluster proved (Options::carried), and whether
-  /// to hand on as much.
+  /// The engine lets layers or stages of one plan differ; otherwise the space has no layer-wise plan.
+  bool by_layer = true;
+  bool operators = true;     ///< the engine partitions operators; otherwise no plan has partitions
+  bool any_devices = false;  ///< stages may lie on groups of heterogeneous devices
+  /// The engine can run stages and pipelines that differ; otherwise heterogeneous devices are searched one group at a
+  /// time.
+  bool unlike_stages = true;
+  /// Replicas with unequal shares have a price; this does not hold under the network of shared links.
+  bool uneven_replicas = true;
+  bool exhaustive = false;  ///< the uniform phase simulates every configuration
+  /// Applies to the uniform phase: `carried` holds the facts that a search before a change of the cluster proved
+  /// (Options::carried). `keep_record` makes this search return such a record.
   const Carried* carried = nullptr;
   bool keep_record = false;
   std::set<std::string> left_out;  ///< phases that do not run, by name
-  /// Of the phase "device groups": plans of one pipeline on devices of the cluster that it begins with, and is never
-  /// slower than.
+  /// Provides plans of one pipeline on devices of the cluster for the phase "device groups". The phase begins with
+  /// them and is never slower than they are.
   std::vector<Pipeline> starts = {};
 };
 
-/// A plan without names: ranges of layers with their strategies for each pipeline chunk. One range a chunk, all of one
-/// strategy, is a uniform plan.
+/// Describes a plan without names by the ranges of layers with their strategies for each pipeline chunk. A plan with
+/// one range per chunk, all of one strategy, is uniform.
 struct PlanCandidate {
   Schedule schedule;
   std::vector<std::vector<LayerRange>> chunks;  ///< empty: `strategy` for all layers, split by the engine
-  Strategy strategy;                            ///< of a uniform plan
-  std::vector<Pipeline> pipelines = {};         ///< of a plan on unlike devices: all of it
+  Strategy strategy;                            ///< strategy of a uniform plan
+  std::vector<Pipeline> pipelines = {};         ///< all pipelines of a plan on heterogeneous devices
   std::int64_t iteration_ns = 0;
 };
 
-/// All that was searched.
+/// Holds the results of all phases.
 struct SearchResult {
   Outcome uniform;
   std::optional<LayerwiseOutcome> layered;
-  PartitionChoices choices;                 ///< of the operators phase
+  PartitionChoices choices;                 ///< partitions offered in the operators phase
   std::optional<Outcome> partitioned;       ///< uniform strategies, with and without partitions
   std::optional<LayerwiseOutcome> both;     ///< layer-wise plans, with and without partitions
   std::optional<SingleGroupOutcome> alone;  ///< uniform plans on one of several node groups
-  std::optional<SingleGroupOutcome>
-      of_classes;  ///< the same on each class of devices of one speed (speed_classes.h); `alone` has the best
-  std::optional<GroupedOutcome> grouped;       ///< stages on groups of unlike devices
+  /// Holds the uniform plans on each class of devices of one speed (speed_classes.h); `alone` holds the best of both.
+  std::optional<SingleGroupOutcome> of_classes;
+  std::optional<GroupedOutcome> grouped;       ///< stages on groups of heterogeneous devices
   std::optional<PhaseOutcome> across;          ///< uniform plans across node groups
-  std::optional<MultiPipelineOutcome> beside;  ///< pipelines next to each other, one on each of several groups
+  std::optional<MultiPipelineOutcome> beside;  ///< concurrent pipelines, one on each of several groups
   std::optional<PhaseOutcome> replicas;        ///< one stage, its replicas on several groups
-  std::vector<PhaseReport> phases;             ///< of the space, in order
+  std::vector<PhaseReport> phases;             ///< phases of the space, in order
 
-  /// Of uniform strategies, in the space that the job asks for.
+  /// Returns the outcome for uniform strategies, in the space that the job asks for.
   [[nodiscard]] const Outcome& flat() const { return partitioned ? *partitioned : uniform; }
-  /// The layer-wise search of that space; null: none.
+  /// Returns the layer-wise search of that space; null if there is none.
   [[nodiscard]] const LayerwiseOutcome* last() const { return both ? &*both : layered ? &*layered : nullptr; }
   /// Returns the outcomes of the phases whose plans lie on node groups, in the order in which they ran.
   [[nodiscard]] std::vector<const PhaseOutcome*> on_groups() const;
-  /// The fastest of all; of equally fast ones the first found. A layer-wise plan counts only where it is visibly faster
-  /// than every uniform one (kWorthwhile). Nothing fits: none.
+  /// Returns the fastest plan of all phases; among equally fast plans, the first found. A layer-wise plan counts only
+  /// where it is visibly faster than every uniform one (kWorthwhile). Returns nullopt if nothing fits.
   [[nodiscard]] std::optional<PlanCandidate> best() const;
   [[nodiscard]] std::int64_t best_ns() const;
-  /// The best plan without operator partitions; 0: none fits.
+  /// Returns the best time without operator partitions; 0 if no plan fits.
   [[nodiscard]] std::int64_t best_without_partitions_ns() const;
-  /// No plan of the space takes less; 0: not known.
+  /// Returns a time that no plan of the space beats; 0: unknown.
   [[nodiscard]] std::int64_t lower_bound_ns() const;
-  /// Whether the answer has several pipelines.
+  /// Returns whether the answer has several pipelines.
   [[nodiscard]] bool several_pipelines() const;
-  /// Whether replicas of the answer lie on several groups and take unequal shares.
+  /// Returns whether replicas of the answer lie on several groups and take unequal shares.
   [[nodiscard]] bool uneven_replicas() const;
   [[nodiscard]] bool complete() const;
   [[nodiscard]] bool interrupted() const;
@@ -133,10 +132,11 @@ struct SearchResult {
   [[nodiscard]] bool all_begun() const;
 };
 
-/// A layer-wise plan has to gain so much to be worth its layers: what rounds to 0.0 % keeps the uniform plan.
+/// Sets the least relative gain that justifies a layer-wise plan. Where the gain rounds to 0.0 %, the uniform plan is
+/// kept.
 inline constexpr double kWorthwhile = 0.0005;
 
-/// The names of all phases, in order.
+/// Returns the names of all phases, in order.
 std::vector<std::string> phase_names();
 
 SearchResult search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the phases found together: which plan is the answer, and what the certificate may say.
+// Tests the combined result of the phases: which plan is the answer, and what the certificate may claim.
 #include "search/phases.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ SearchResult found_of(const Outcome& uniform, const LayerwiseOutcome& layered) {
   return all;
 }
 
-// 1,000,000 ns uniform; a layer-wise plan counts from 500 ns less on (0.05 %).
+// The uniform plan takes 1,000,000 ns; a layer-wise plan counts if it takes at least 500 ns less (0.05 %).
 TEST(Phases, ALayerWisePlanMustBeWorthItsLayers) {
   const SearchResult little = found_of(uniform_of(1'000'000, 1'000'000, true), layered_of(999'500, 900'000));
   EXPECT_EQ(little.best_ns(), 1'000'000);
@@ -49,7 +49,7 @@ TEST(Phases, ALayerWisePlanMustBeWorthItsLayers) {
   EXPECT_EQ(more.best()->chunks.size(), 1U);
 }
 
-// The least of the bounds; of a complete uniform search the answer itself.
+// The certificate is the least of the bounds; for a complete uniform search this is the answer itself.
 TEST(Phases, OneCertificate) {
   EXPECT_EQ(found_of(uniform_of(1'000'000, 1'000'000, true), layered_of(0, 980'000)).lower_bound_ns(), 980'000);
   EXPECT_EQ(found_of(uniform_of(1'000'000, 700'000, false), layered_of(0, 980'000)).lower_bound_ns(), 700'000);
@@ -73,8 +73,8 @@ TEST(Phases, NothingFits) {
   EXPECT_EQ(all.best_ns(), 0);
 }
 
-/// Knows plans by the id of their pipeline alone: 7 takes 5 ns, 8 takes 4 and does not fit, 9 takes 6; all others take
-/// very long.
+/// Evaluates plans by the id of their pipeline alone: 7 takes 5 ns, 8 takes 4 and does not fit, 9 takes 6; all others
+/// take very long.
 class ById final : public Evaluator {
  public:
   std::int64_t peak_bytes(const ProgramStructure&, const cost::Costs&, int) override { return 0; }
@@ -87,7 +87,7 @@ class ById final : public Evaluator {
   }
 };
 
-/// Two blocks on one A100 and one H100.
+/// Holds two blocks on one A100 and one H100.
 struct OneOfEach {
   const Model model =
       load_model(R"({"model_type": "gpt2", "n_embd": 256, "n_layer": 2, "n_head": 4, "n_positions": 512, "vocab_size": 1000})",
@@ -112,7 +112,7 @@ struct OneOfEach {
   OneOfEach& operator=(const OneOfEach&) = delete;
 };
 
-// The fastest start that fits is the answer where the phase finds nothing faster; starts are counted among its
+// The fastest start that fits is the answer where the phase finds nothing faster. Starts are counted among its
 // candidates.
 TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
   const OneOfEach f;
@@ -134,7 +134,7 @@ TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
   EXPECT_LE(found.lower_bound_ns(), 5);
 }
 
-// Where every device must have work, a start on one of two is none, though it is faster.
+// Where every device must have work, a start on one of two devices does not count, though it is faster.
 TEST(Phases, StartsThatLeaveADeviceOutAreNoneWhereAllMustHaveWork) {
   OneOfEach f;
   f.problem.space.devices = DeviceChoice::all;

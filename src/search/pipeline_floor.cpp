@@ -8,7 +8,7 @@
 namespace espalier::search {
 namespace {
 
-/// Passes and messages alone, as whole durations.
+/// Fills in passes and messages alone, as whole durations.
 void fill_pipeline(const Workspace& w, PipelineAlone& out) {
   out.structure.schedule = w.structure.schedule;
   out.structure.buckets.assign(w.structure.buckets.size(), 1);

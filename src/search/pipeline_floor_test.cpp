@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bound from a simulated pipeline. That it never exceeds a simulated time is tested in
-// tests/property/group_bounds_test.cpp.
+// Tests the bound from a simulated pipeline. The test in tests/property/group_bounds_test.cpp checks that it never
+// exceeds a simulated time.
 #include "search/pipeline_floor.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace espalier::search::pipeline_floor_test {
 namespace {
 
-/// Knows when the stages of one pipeline end their last passes, and keeps what it was asked.
+/// Returns fixed ends of the last passes of one pipeline, and keeps the structures and costs it was given.
 class Pipeline : public Evaluator {
  public:
   explicit Pipeline(std::vector<std::int64_t> ends) : ends_(std::move(ends)) {}
@@ -26,8 +26,9 @@ class Pipeline : public Evaluator {
   std::vector<std::int64_t> ends_;
 };
 
-/// Two stages, one micro-batch: forward 10, backward 20, message 3. ZeRO-1, gathered beside the first forward in two
-/// buckets of 4 ns and reduced after the last backward in two buckets of 7 ns; the updates take 5 and 1 ns.
+/// Builds two stages with one micro-batch: forward 10, backward 20, message 3. ZeRO-1 overlaps its gather, two
+/// buckets of 4 ns, with the first forward pass. It reduces after the last backward pass in two buckets of 7 ns; the
+/// updates take 5 and 1 ns.
 Workspace two_stages() {
   Workspace w;
   ProgramStructure& s = w.structure;
@@ -48,8 +49,8 @@ Workspace two_stages() {
   return w;
 }
 
-// The pipeline: F₀ 0–10, message –13, F₁ 13–23, B₁ 23–43, message –46, B₀ 46–66. Stage 0 then reduces 2·7 and updates
-// in 5: 85; stage 1 43 + 14 + 1 = 58. Nothing starts before the first bucket is gathered: 85 + 4.
+// The pipeline is F₀ 0–10, message –13, F₁ 13–23, B₁ 23–43, message –46, B₀ 46–66. Stage 0 then reduces 2·7 and
+// updates in 5: 85; stage 1 ends at 43 + 14 + 1 = 58. Nothing starts before the first bucket is gathered: 85 + 4.
 TEST(PipelineFloor, SmallestExample) {
   Workspace w = two_stages();
   Pipeline evaluator({66, 43});
@@ -70,8 +71,8 @@ TEST(PipelineFloor, APipelineIsPassesAndMessagesAlone) {
   EXPECT_EQ(evaluator.asked_costs.transfers, w.costs.transfers);
 }
 
-// The configuration itself takes 89 or more: stage 0 ends its last pass by 89 − 4 − 19, stage 1 by 89 − 4 − 15. Those
-// ends give 89 again; and under reductions of 1 ns a bucket at most 4 + max(66 + 7, 70 + 3) = 77.
+// The configuration itself takes 89 or more. So stage 0 ends its last pass by 89 − 4 − 19, stage 1 by 89 − 4 − 15.
+// These ends give 89 again. Under reductions of 1 ns per bucket they give at most 4 + max(66 + 7, 70 + 3) = 77.
 TEST(PipelineFloor, ASimulatedConfigurationSaysWhatABoundCanBe) {
   Workspace w = two_stages();
   const std::vector<std::int64_t> latest = latest_pass_ends(w, 89);

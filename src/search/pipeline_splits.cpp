@@ -34,7 +34,7 @@ class UntilFound : public Evaluator {
   }
   std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const CandidatePlan& plan,
                             int worker) override {
-    // The step is as large as its micro-batches are.
+    // The step has the size of its micro-batches.
     Problem own = plan.problem;
     own.training.global_batch = std::int64_t{plan.schedule.microbatches} * plan.schedule.micro_batch * plan.strategy->dp;
     const std::int64_t ns =
@@ -122,7 +122,7 @@ std::int64_t GroupReach::samples(std::int64_t ns) {
 
 namespace {
 
-/// An all-reduce of two members of `bytes` over a link at full rate.
+/// Returns the time of an all-reduce of `bytes` between two members over a link at full rate.
 double pair_s(const EngineModel& engine, FabricLevel link, double bytes) {
   link.efficiency /= engine.coefficients.data_communication;
   cost::Group pair;
@@ -131,9 +131,9 @@ double pair_s(const EngineModel& engine, FabricLevel link, double bytes) {
   return cost::all_reduce_s({link}, pair, bytes * kFullRate) / kFullRate;
 }
 
-/// Over named links, by the devices of group `g` of `a` and `b`: a stage has what a link on the way gives its nodes,
-/// and no more than their interfaces, so that a device has at most the rate of one link to each node of the other group
-/// that has a link of its own, and that of its node.
+/// Returns the time over named links, by the devices of group `g` of `a` and `b`. A stage gets the bandwidth that a
+/// link on the path gives its nodes, and no more than their interfaces. A device therefore has at most the rate of
+/// its node. It also has at most the rate of one link to each node of the other group that has a link of its own.
 double named_side_s(const Problem& problem, std::size_t a, std::size_t b, std::size_t g, double bytes) {
   const Cluster& cluster = *problem.cluster;
   const NodeGroup &at = cluster.groups[g], &other = cluster.groups[g == a ? b : a];
@@ -151,7 +151,8 @@ double named_side_s(const Problem& problem, std::size_t a, std::size_t b, std::s
   return pair_s(*problem.engine, link, bytes / static_cast<double>(at.nodes * at.devices_per_node));
 }
 
-/// Without links, by the devices of group `g`, of scattered stages: the nodes of the group let all bytes out once.
+/// Returns the time without links for scattered stages, by the devices of group `g`: the nodes of the group send all
+/// bytes out once.
 double joined_side_s(const Problem& problem, std::size_t g, double bytes) {
   const NodeGroup& at = problem.cluster->groups[g];
   FabricLevel link;
@@ -160,9 +161,9 @@ double joined_side_s(const Problem& problem, std::size_t g, double bytes) {
   return pair_s(*problem.engine, link, bytes / static_cast<double>(at.nodes));
 }
 
-/// The least time in which `bytes` of gradients meet between two groups. Without named links: of stages on neighbouring
-/// devices by the smaller group, at the slower rate of both; of scattered stages, whose messages may have whole
-/// interfaces, by the slower side.
+/// Returns the least time in which `bytes` of gradients are reduced between two groups. Without named links there are
+/// two cases. Stages on neighbouring devices are limited by the smaller group, at the slower rate of both. Scattered
+/// stages, whose messages may use whole interfaces, are limited by the slower side.
 double meeting_s(const Problem& problem, const cost::ClusterCosts& costs, std::size_t a, std::size_t b, double bytes) {
   const Cluster& cluster = *problem.cluster;
   if (!cluster.links.empty()) return std::max(named_side_s(problem, a, b, a, bytes), named_side_s(problem, a, b, b, bytes));

@@ -4,7 +4,7 @@
 namespace espalier::search {
 namespace {
 
-/// FNV-1a over 64-bit words, each stirred once more: the words are small numbers.
+/// Computes FNV-1a over 64-bit words. Each word is mixed once more, because the words are small numbers.
 class Print {
  public:
   void add(std::uint64_t word) {
@@ -22,7 +22,7 @@ class Print {
   std::uint64_t value_ = 0xcbf29ce484222325ULL;
 };
 
-/// Of everything but recomputation, which is a matter of each layer.
+/// Returns the print of everything except recomputation, which each layer adds.
 std::uint64_t print_of(const Strategy& s) {
   Print p;
   for (const std::int32_t degree : {s.tp, s.cp, s.ep, s.etp, s.dp, number_of(s.zero), s.shard}) p.add_count(degree);

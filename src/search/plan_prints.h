@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fingerprints of plans, so that a search can say how many different ones it simulated: 64 bits of everything that
-// tells plans apart, layer by layer. However a plan is cut into ranges, and whether it was met as uniform or as
-// layer-wise, its print is the same.
+// Computes fingerprints of plans, so that a search can count the different plans it simulated. A fingerprint has 64
+// bits and covers everything that distinguishes plans, layer by layer. It does not depend on how a plan is cut into
+// ranges, or on whether the plan is given as uniform or as layer-wise.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace espalier::search {
 
 std::uint64_t print_of(const Model& model, const LayeredConfiguration& c);
-/// Of a uniform configuration, under its split.
+/// Returns the print of a uniform configuration under its split.
 std::uint64_t print_of(const Model& model, const Configuration& c, const cost::SplitTable& split);
 
 }  // namespace espalier::search

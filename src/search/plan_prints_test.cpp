@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One plan has one print, in whatever space it is met; what the layer-wise search counts by them rests on that.
+// A plan has one print in every space; the counts of the layer-wise search rely on that.
 #include "search/plan_prints.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 using plan_test::decoder;
 using plan_test::training;
 
-/// Eight blocks between embedding and head on two stages.
+/// Holds eight blocks between embedding and head on two stages.
 struct Two {
   Model model = decoder({.blocks = 8, .heads = 4, .kv_heads = 2});
   Configuration flat;
@@ -42,7 +42,7 @@ TEST(PlanPrints, AUniformPlanAndItsRangesHaveOnePrint) {
   EXPECT_EQ(print_of(p.model, p.flat, p.split), print_of(p.model, p.by_layer()));
 }
 
-// Two blocks of a chunk recomputed as one range, or as a range of two that recompute and one of the others.
+// Two blocks of a chunk are recomputed as one range, or as a range of two that recompute and one of the others.
 TEST(PlanPrints, HowARangeIsCutDoesNotMatter) {
   Two p;
   p.flat.strategy.recompute = {RecomputeKind::full, 2};
@@ -137,7 +137,7 @@ TEST(KnownBounds, AreFoundOnceSorted) {
   EXPECT_EQ(known.find(other), nullptr);
 }
 
-// 1F1B on four stages: stage i holds 4 − i passes before its first backward pass; GPipe holds all of them.
+// With 1F1B on four stages, stage i holds 4 − i passes before its first backward pass; GPipe holds all of them.
 TEST(ChunkOrders, PassesHeldTogether) {
   const ChunkOrders one({ScheduleKind::one_f_one_b, 4, 1, 8, 1});
   for (std::int32_t i = 0; i < 4; ++i) EXPECT_EQ(one.held_together(i), 4 - i);
@@ -146,11 +146,11 @@ TEST(ChunkOrders, PassesHeldTogether) {
   EXPECT_EQ(ChunkOrders({ScheduleKind::gpipe, 4, 1, 8, 1}).least_held(), 8);
 }
 
-// Two stages of two chunks, two micro-batches: F F of chunk 0, then F F and B B of chunk 1, then B B of chunk 0. Around
-// the window of chunk 1 stand two forward and two backward passes.
+// Two stages have two chunks and two micro-batches: F F of chunk 0, then F F and B B of chunk 1, then B B of chunk 0.
+// Two forward and two backward passes surround the window of chunk 1.
 TEST(ChunkOrders, StepsAroundAChunk) { EXPECT_EQ(ChunkOrders({ScheduleKind::interleaved, 2, 2, 2, 1}).most_skipped(), 4); }
 
-// One chunk on one stage: T ≥ m·(f + b) + t.
+// One chunk on one stage gives T ≥ m·(f + b) + t.
 TEST(ChunkOrders, OneChunkIsItsOwnWork) {
   const auto one = ChunkOrders({ScheduleKind::one_f_one_b, 1, 1, 6, 1}).coefficients(false);
   ASSERT_EQ(one.size(), 1u);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simplicity before speed: among the configurations that take at most `slowest_ns`, fewest dimensions first, then time.
-// The branch and bound works with it unchanged, since the rank of a choice is a lower bound of all ranks below it:
-// neither the time bound nor the number of dimensions used falls as more dimensions are chosen.
+// Prefers simplicity to speed: among the configurations that take at most `slowest_ns`, fewest dimensions first, then
+// time. The branch and bound needs no change for it, since the rank of a choice is a lower bound of all ranks below
+// it. Neither the time bound nor the number of dimensions used falls as more dimensions are chosen.
 //
 //   rank = dimensions used · (slowest_ns + 1) + time;   time > slowest_ns: no answer (INT64_MAX)
 #pragma once

@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry of pruning rules. Each has a name, a switch and a counter of the configurations it removed. None changes
-// the
-// answer: a rule removes only what cannot fit, or what a proven bound shows to be slower than a configuration already
-// simulated.
+// Registers the pruning rules. Each has a name, a switch and a counter of the configurations it removed. None changes
+// the answer. A rule removes only configurations that cannot fit, or that a proven bound shows to be slower than one
+// already simulated.
 //
-//   layer-memory      a choice of the layer group whose leanest form (full recomputation, everything sharded, one
-//                     micro-batch in
-//                     flight) exceeds the memory limit
-//   layer-bound       max(m·W/p, P) of the layer group exceeds the incumbent; W = least work of one micro-batch in all
-//                     layers, P = its way down and up
-//   schedule-bound    the pipeline bound (cost/bound.h) with the cheapest recomputation (that may fit), sharding and
-//                     overlap exceeds it
-//   shard-bound       the same for one ZeRO stage and shard group, with the cheapest recomputation that fits and all
-//                     overlap for free
-//   memory            the peak bound of a configuration exceeds the limit; for full recomputation the fewest layers
-//                     that fit are
-//                     found by bisection, since more layers never need more memory
-//   recompute-ladder  more recomputation than a configuration whose bound already exceeds the incumbent; not under
-//   offload of activations
-//   bound             the pipeline bound of the configuration itself exceeds the incumbent
-//   pipeline-floor    its pipeline, simulated without data-parallel communication, and its tail exceed the incumbent,
-//                     and a configuration of
-//                     the same degrees and schedule that was simulated (pipeline_floor.h)
+// - layer-memory: the leanest form of a layer-group choice exceeds the memory limit. That form has full
+//   recomputation, everything sharded, and one micro-batch in flight.
+// - layer-bound: max(m·W/p, P) of the layer group exceeds the incumbent. W is the least work of one micro-batch in
+//   all layers, P its warm-up and drain.
+// - schedule-bound: the pipeline bound (cost/bound.h) exceeds the incumbent, with the cheapest recomputation (that
+//   may fit), sharding and overlap.
+// - shard-bound: the bound of one ZeRO stage and shard group exceeds it, with the cheapest recomputation that fits
+//   and all overlap free.
+// - memory: the peak bound of a configuration exceeds the limit. For full recomputation, bisection finds the fewest
+//   layers that fit, since more layers never need more memory.
+// - recompute-ladder: a configuration recomputes more than one whose bound already exceeds the incumbent. The rule is
+//   off under offload of activations.
+// - bound: the pipeline bound of the configuration itself exceeds the incumbent.
+// - pipeline-floor: the pipeline, simulated without data-parallel communication, takes longer with its tail than the
+//   incumbent. It also takes longer than a simulated configuration of the same degrees and schedule
+//   (pipeline_floor.h).
 #pragma once
 
 #include <algorithm>
@@ -53,11 +50,11 @@ struct PruningRule {
 };
 const std::array<PruningRule, kPrunings>& pruning_rules();
 
-/// Switches and counters of one search.
+/// Holds the switches and counters of one search.
 class PruningState {
  public:
   PruningState() { enabled_.fill(true); }
-  /// False when there is no rule of that name.
+  /// Returns false when there is no rule of that name.
   bool disable(std::string_view name);
   [[nodiscard]] bool enabled(Pruning rule) const { return enabled_[static_cast<std::size_t>(rule)]; }
   [[nodiscard]] bool enabled_all() const {

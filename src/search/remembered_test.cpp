@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread remembers between configurations (layer prices, memory tables) is what it would compute afresh, in
-// whatever order it is asked:
-// offload, sharding, micro-batches and degrees varied, of models with images, of frozen parts, adapters and packed
-// samples.
+// The values that a thread caches between configurations (layer prices, memory tables) equal freshly computed ones,
+// in any order of queries. Offload, sharding, micro-batches and degrees vary, for models with images, frozen parts,
+// adapters and packed samples.
 #include <gtest/gtest.h>
 
 #include "plan/engine.h"
@@ -51,7 +50,7 @@ std::vector<Trained> variations() {
           trained(kImages), trained(kImages, tower), trained(kMixture),        trained(kMixture, frozen)};
 }
 
-/// Every choice of degrees, offload, sharding and micro-batch on eight devices that is of interest here.
+/// Returns every relevant choice of degrees, offload, sharding and micro-batch on eight devices.
 std::vector<Configuration> configurations() {
   std::vector<Configuration> out;
   for (const std::int32_t tp : {1, 2})

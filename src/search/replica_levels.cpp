@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kRounding = 1e-9;
 
-/// One group after the other; the last one takes what is left.
+/// Enumerates the levels group by group; the last group takes the remainder.
 class Lowest {
  public:
   Lowest(const std::vector<std::int64_t>& replicas, std::int64_t samples, const Levels& most, std::size_t limit)
@@ -23,13 +23,14 @@ class Lowest {
   }
 
  private:
-  /// `missing`: samples that the groups before do not hold. False: too many were looked at.
+  /// `missing` is the number of samples that the previous groups do not hold. Returns false if too many levels were
+  /// tried.
   bool extend(std::size_t g, std::int64_t missing) {
     const std::int64_t own = replicas_[g];
     if (g + 1 < replicas_.size()) {
       for (levels_[g] = 1; levels_[g] <= most_[g]; ++levels_[g]) {
         if (!extend(g + 1, missing - own * levels_[g])) return false;
-        if (own * levels_[g] >= missing) break;  // higher ones are not lowest
+        if (own * levels_[g] >= missing) break;  // higher levels are not lowest
       }
       return true;
     }
@@ -77,9 +78,9 @@ std::vector<std::int64_t> dealt_at(const std::vector<std::int64_t>& replicas, co
   return dealt;
 }
 
-/// Levels rise one by one, each time that of the group which then ends first: no other levels that hold the samples end
-/// sooner, since some group would be at a level that these did not need to reach. What is too high at the end is
-/// lowered again.
+/// Levels rise one by one; each time the group that then ends first rises. No other levels that hold the samples end
+/// sooner, since some group would be at a level that these did not need to reach. Levels that are too high at the end
+/// are lowered again.
 Levels soonest_levels(const std::vector<std::int64_t>& replicas, std::int64_t samples,
                       const std::function<double(std::size_t, std::int64_t)>& time) {
   Levels levels(replicas.size(), 1);
@@ -104,7 +105,7 @@ std::vector<std::int64_t> most_even_parts(const std::vector<double>& holds, doub
   for (const double own : holds) room.push_back(own * (1 - spared));
   std::vector<double> rising = room;
   std::sort(rising.begin(), rising.end());
-  auto left = static_cast<double>(holds.size());  // not yet held, by those with more room than all before
+  auto left = static_cast<double>(holds.size());  // not yet held; shared by those with more room than all before
   double even = 0;
   for (std::size_t r = 0; r < rising.size(); ++r) {
     even = left / static_cast<double>(rising.size() - r);
@@ -118,7 +119,7 @@ std::vector<std::int64_t> most_even_parts(const std::vector<double>& holds, doub
     parts.push_back(std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(own, even) * static_cast<double>(unit))));
     sum += parts.back();
   }
-  // Rounded down, they are a few units short: those with room to spare take them.
+  // Rounding down leaves them a few units short; the replicas with room to spare take these.
   const std::int64_t short_of = unit * static_cast<std::int64_t>(parts.size()) - sum;
   const auto roomy = std::count_if(room.begin(), room.end(), [&](double own) { return own >= even * (1 - kRounding); });
   for (std::size_t r = 0; r < parts.size() && short_of > 0; ++r)

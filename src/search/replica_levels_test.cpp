@@ -11,7 +11,7 @@
 namespace espalier::search {
 namespace {
 
-/// Speeds 2:1, nine samples: 6 and 3.
+/// With speeds 2:1, nine samples are dealt as 6 and 3.
 TEST(ReplicaLevels, BySpeed) {
   const auto by_speed = [](std::vector<double> seconds) {
     return [seconds = std::move(seconds)](std::size_t g, std::int64_t level) { return seconds[g] * static_cast<double>(level); };
@@ -22,7 +22,8 @@ TEST(ReplicaLevels, BySpeed) {
   EXPECT_EQ(soonest_levels({4, 2}, 10, by_speed({1, 2})), (Levels{2, 1}));
 }
 
-/// Four and two replicas, ten samples: 4·2 + 2·1 hold them, so do 4·1 + 2·3; no level of these is too high.
+/// Four and two replicas take ten samples: 4·2 + 2·1 hold them, and so do 4·1 + 2·3. None of these levels is too
+/// high.
 TEST(ReplicaLevels, LowestOnes) {
   const auto all = lowest_levels({4, 2}, 10, {9, 9}, 100);
   ASSERT_TRUE(all);
@@ -33,8 +34,8 @@ TEST(ReplicaLevels, LowestOnes) {
   EXPECT_EQ(dealt_at({4, 2}, {2, 1}, 9), (std::vector<std::int64_t>{2, 2, 2, 1, 1, 1}));
 }
 
-/// The levels of every deal are at or above some lowest ones, these can be dealt, and of all the soonest end as soon as
-/// any.
+/// The levels of every deal are at or above some lowest ones, and lowest levels can be dealt. The soonest of them end
+/// as soon as any.
 TEST(ReplicaLevels, EveryDealIsAboveOneOfThem) {
   std::mt19937 random(2);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
@@ -56,7 +57,8 @@ TEST(ReplicaLevels, EveryDealIsAboveOneOfThem) {
       return last;
     };
     double soonest = 1e9;
-    // Levels of a deal: what is dealt at them lies between one replica of each group at its level and all of them.
+    // The samples dealt at given levels lie between one replica of each group at its level and all replicas at their
+    // levels.
     for (std::int64_t a = 1; a <= samples; ++a)
       for (std::int64_t b = 1; b <= samples; ++b)
         for (std::int64_t c = 1; c <= samples; ++c) {
@@ -73,7 +75,8 @@ TEST(ReplicaLevels, EveryDealIsAboveOneOfThem) {
   }
 }
 
-/// One holds half of an equal part: the others hold 1.25 each. One is roomy: nobody else is asked for more than it can.
+/// One replica holds half of an equal part, so the others hold 1.25 each. Then one replica is roomy, and no other
+/// holds more than it can.
 TEST(MostEvenParts, WhoHasRoomHoldsWhatOthersCannot) {
   EXPECT_EQ(most_even_parts({9, 0.5, 9}, 0, 1000), (std::vector<std::int64_t>{1250, 500, 1250}));
   EXPECT_EQ(most_even_parts({9, 9}, 0, 1000), (std::vector<std::int64_t>{1000, 1000}));

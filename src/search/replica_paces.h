@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time of a micro-batch on the replicas of each node group of a stage that lies on several (uneven_replicas.h): the
-// forward and the backward of all layers with so many samples, as cost/price.h prices them for that kind of rank,
-// communication inside it that compute does not hide included. A stage takes of each the most that any of its kinds
-// does, so that with m micro-batches
-//     step ≥ m·(max_g forward_g + max_g backward_g).
+// Prices a micro-batch on the replicas of each node group of a stage that spans several (uneven_replicas.h). The pace
+// is the forward and the backward time of all layers with a number of samples, as cost/price.h prices them for that
+// kind of rank. It includes exposed communication inside the micro-batch. A stage takes the maximum over its kinds
+// for each pass, so that with m micro-batches
+//   step ≥ m·(max_g forward_g + max_g backward_g).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace espalier::search {
 
-/// Nanoseconds.
+/// Holds nanoseconds.
 struct ReplicaPace {
   std::int64_t forward = 0, backward = 0;
   [[nodiscard]] std::int64_t both() const { return forward + backward; }
@@ -27,13 +27,13 @@ struct ReplicaPace {
 
 class ReplicaPaces {
  public:
-  /// `pipeline`: one stage of equal replicas on these node groups. Arguments outlive this value.
+  /// `pipeline` is one stage of equal replicas on these node groups. Arguments must outlive this value.
   ReplicaPaces(const Model& model, const cost::ClusterCosts& costs, const Pipeline& pipeline,
                const std::vector<std::size_t>& groups);
 
-  /// Of replicas on the g-th of the groups that take so many samples.
+  /// Returns the pace of replicas on the g-th of the groups with the given samples.
   const ReplicaPace& of(std::size_t g, std::int64_t samples);
-  /// Of the stage: of each pass the slowest group's at its level.
+  /// Returns the pace of the stage: for each pass, that of the slowest group at its level.
   ReplicaPace of_stage(const Levels& levels);
 
  private:

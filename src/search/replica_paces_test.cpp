@@ -17,7 +17,7 @@ constexpr const char* kTwoKinds =
     "{groups: [{nodes: 1, devices_per_node: 2, device: a100-sxm-40gb}, {nodes: 1, devices_per_node: 2, device: v100-sxm-32gb}],"
     " inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
 
-/// Four replicas of one stage, so many samples a micro-batch on each of the two kinds.
+/// Builds four replicas of one stage, with the given samples per micro-batch on each of the two kinds.
 Plan replicas(const Fixture& f, ZeroStage zero, std::int64_t fast, std::int64_t slow) {
   Plan plan;
   plan.training = f.problem.training;
@@ -38,8 +38,8 @@ Plan replicas(const Fixture& f, ZeroStage zero, std::int64_t fast, std::int64_t 
   return plan;
 }
 
-/// A priced stage takes of each pass what the slower kind does with its samples, with parameters that are gathered in
-/// every pass as well.
+/// A priced stage takes the time of the slower kind with its samples for each pass. This also holds with parameters
+/// that are gathered in every pass.
 TEST(ReplicaPaces, AreThoseOfPrices) {
   const Fixture f(kTwoKinds);
   const cost::ClusterCosts costs = f.costs();
@@ -64,7 +64,7 @@ TEST(ReplicaPaces, AreThoseOfPrices) {
     }
 }
 
-/// More samples take longer, and less than as many times as long.
+/// More samples take longer, but less than proportionally.
 TEST(ReplicaPaces, GrowWithSamples) {
   const Fixture f(kTwoKinds);
   const cost::ClusterCosts costs = f.costs();

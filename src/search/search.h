@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certified search of the uniform space under the simulated time.
+// Searches the uniform space under the simulated time and certifies the answer.
 //
-// branch_and_bound: choices of the layer group, sorted by bound, are expanded in batches of fixed size; their surviving
-// configurations, sorted by bound, are simulated in groups of fixed size; the incumbent changes only between groups.
-// Hence the answer and every counter are the same for any number of threads. It ends when every bound left exceeds the
-// incumbent: then no configuration of the space is faster, and among equally fast ones the answer is the first by
-// canonical text.
-// exhaustive: simulates every legal configuration. The reference of the tests.
+// Two searches exist.
+// - `branch_and_bound` sorts the choices of the layer group by bound and expands them in batches of fixed size. It
+//   sorts their surviving configurations by bound and simulates them in groups of fixed size. The incumbent changes
+//   only between groups. Hence the answer and every counter are the same for any number of threads. The search ends
+//   when every remaining bound exceeds the incumbent: then no configuration of the space is faster. Among equally
+//   fast configurations the answer is the first by canonical text.
+// - `exhaustive` simulates every legal configuration. It is the reference of the tests.
 #pragma once
 
 #include <cstdint>
@@ -33,45 +34,45 @@ struct Problem {
   Training training;
   const EngineModel* engine = nullptr;
   SearchSpace space;
-  const PartitionChoices* partitions = nullptr;  ///< operator partitions that strategies may take besides
-  bool at_least = false;                         ///< steps of the global batch or more samples: a bound over them, no
-                                                 ///< plans
-                                                 ///< (RuleFacts::at_least)
+  const PartitionChoices* partitions = nullptr;  ///< operator partitions that strategies may also use
+  /// Bounds steps of at least the global batch instead of returning plans (RuleFacts::at_least).
+  bool at_least = false;
 };
 
-/// Where a search stands.
+/// Reports the progress of a search.
 struct Progress {
   std::string_view phase;     ///< "uniform", "layer-wise", "operators", …
-  std::int64_t done = 0;      ///< of what the phase counts
-  std::int64_t total = 0;     ///< 0: not known
-  std::string_view unit;      ///< what it counts
+  std::int64_t done = 0;      ///< number of units finished
+  std::int64_t total = 0;     ///< 0: unknown
+  std::string_view unit;      ///< name of the unit counted
   std::int64_t best_ns = 0;   ///< incumbent; 0: none yet
-  std::int64_t bound_ns = 0;  ///< nothing left in the phase is below it; 0: not known
+  std::int64_t bound_ns = 0;  ///< lower bound of everything left in the phase; 0: unknown
 };
 /// Called often, from any thread; may be empty.
 using ProgressCallback = std::function<void(const Progress&)>;
 
 struct Options {
   int threads = 1;
-  std::int64_t node_limit = 0;  ///< simulated configurations; 0 = no limit
-  /// Leaves simulated before the incumbent is looked at again. It shapes what is simulated, not the answer: the same
-  /// for any threads.
+  std::int64_t node_limit = 0;  ///< limit on simulated configurations; 0: no limit
+  /// Number of leaves simulated before the incumbent is read again. It affects which leaves are simulated, but not
+  /// the answer; it is the same for any number of threads.
   std::size_t side_by_side = 16;
   PruningState pruning;
-  /// What to minimise in place of time; the outcome then counts only the part of the space that could still be
-  /// preferred to the seeds, and has no lower bound.
+  /// Ranks configurations by this preference instead of by time. The outcome then has no lower bound, and counts only
+  /// the part of the space that could still be preferred to the seeds.
   std::optional<Preference> preference;
-  double keep_within = 0;               ///< above 0: Outcome::known holds bounds up to (1 + keep_within) times the
-                                        ///< answer
-  const KnownBounds* known = nullptr;   ///< of a search of the same problem; with a preference or slowest_ns within
-                                        ///< what it kept
-  std::int64_t slowest_ns = INT64_MAX;  ///< slower configurations are no answers
-  const Carried* carried =
-      nullptr;  ///< of a search of the same problem before its cluster changed; not with a preference or known bounds
-  bool keep_record = false;           ///< a finished search fills Outcome::record
-  std::vector<Configuration> seeds;   ///< tried first if they belong to the space (the baselines): a good incumbent
-                                      ///< early
-  std::function<bool()> interrupted;  ///< polled all the time, from any thread; once true it stays so
+  double keep_within = 0;  ///< if positive, Outcome::known holds bounds up to (1 + keep_within) times the answer
+  /// Bounds from a search of the same problem. With a preference or slowest_ns, these must lie within the bounds that
+  /// it kept.
+  const KnownBounds* known = nullptr;
+  std::int64_t slowest_ns = INT64_MAX;  ///< slower configurations are ignored
+  /// Record of a search of the same problem before its cluster changed. It must not be combined with a preference
+  /// or known bounds.
+  const Carried* carried = nullptr;
+  bool keep_record = false;  ///< a finished search fills Outcome::record
+  /// Configurations that are tried first if they belong to the space (the baselines). They give a good early incumbent.
+  std::vector<Configuration> seeds;
+  std::function<bool()> interrupted;  ///< polled often, from any thread; once true, it stays true
   ProgressCallback progress;
 };
 
@@ -83,19 +84,19 @@ struct Candidate {
 
 struct Outcome {
   std::optional<Candidate> best;
-  std::vector<Candidate> simulated;  ///< that fit, by (time, canonical text); at most 4096 kept
+  std::vector<Candidate> simulated;  ///< plans that fit, by (time, canonical text); at most 4096 are kept
   double space_size = 0;
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;
   std::int64_t bounded = 0, simulations = 0;
-  std::int64_t lowered = 0;  ///< programs timed, seeds and probes included; equal timings, and what an earlier search
-                             ///< timed, once
+  /// Programs timed, seeds and probes included. Equal timings, and those of an earlier search, count once.
+  std::int64_t lowered = 0;
   PruningState pruning;
-  bool complete = true;  ///< false: limit or interruption
+  bool complete = true;  ///< false after a limit or an interruption
   bool interrupted = false;
-  std::int64_t lower_bound_ns = 0;     ///< = best when complete
-  KnownBounds known;                   ///< with Options::keep_within
-  std::optional<SearchRecord> record;  ///< with Options::keep_record, of a finished search with every rule, which found
-                                       ///< something
+  std::int64_t lower_bound_ns = 0;  ///< equals best when complete
+  KnownBounds known;                ///< filled with Options::keep_within
+  /// Is filled with Options::keep_record, if the search finished with every rule enabled and found a plan.
+  std::optional<SearchRecord> record;
 };
 
 Outcome branch_and_bound(const Problem& problem, Evaluator& evaluator, const Options& options);

@@ -41,7 +41,7 @@ SearchSpace space_alone(SearchSpace space) {
 
 namespace {
 
-/// A group's devices all as fast as the fastest of them.
+/// Returns a group with all devices as fast as the fastest of them.
 Cluster as_fastest(const Cluster& cluster, std::size_t group) {
   Cluster out = cluster.alone(group);
   const std::int64_t first = cluster.first_device(group);
@@ -51,7 +51,7 @@ Cluster as_fastest(const Cluster& cluster, std::size_t group) {
   return out;
 }
 
-/// The first nodes of a group, or the first devices of its first node.
+/// Returns the first nodes of a group, or the first devices of its first node.
 Cluster part_of(const Cluster& whole, std::int64_t nodes, std::int64_t devices_per_node) {
   Cluster out = whole;
   NodeGroup& group = out.groups.front();
@@ -88,7 +88,7 @@ class SingleGroupSearch {
  private:
   void search_whole(std::size_t group);
   void search_parts(std::size_t group);
-  /// False: nothing smaller is worth a look.
+  /// Returns false if no smaller part is worth searching.
   bool search_part(std::size_t group, const Cluster& whole, std::int64_t nodes, std::int64_t devices_per_node);
   Outcome search(const Cluster& alone, std::int64_t slowest_ns);
   std::int64_t judge(std::size_t group, const Cluster& alone, const Configuration& found);
@@ -117,7 +117,7 @@ Outcome SingleGroupSearch::search(const Cluster& alone, std::int64_t slowest_ns)
   return found;
 }
 
-/// Simulated time of a plan of a group on the devices of the cluster; 0: it does not fit there.
+/// Returns the simulated time of a plan of a group on the devices of the cluster; 0: it does not fit there.
 std::int64_t SingleGroupSearch::judge(std::size_t group, const Cluster& alone, const Configuration& found) {
   const Plan plan = in_cluster(problem_, alone, problem_.cluster->first_device(group), found);
   const std::optional<PlanEvaluation> judged = evaluator_.evaluate(problem_, context_.costs(), plan);
@@ -129,7 +129,7 @@ void SingleGroupSearch::search_whole(std::size_t group) {
   const Cluster alone = group_alone(*problem_.cluster, group), fastest = as_fastest(*problem_.cluster, group);
   const bool as_it_is = problem_.cluster->alone(group) == alone;
   Outcome found = search(alone, INT64_MAX);
-  // Stages without the slow devices of a group take less there than when it was searched.
+  // Stages without the slow devices of a group take less there than in the search.
   const std::size_t most = as_it_is ? 1 : kJudgedOfUnequal;
   for (std::size_t n = 0; found.best && n < std::min(most, found.simulated.size()); ++n) {
     const Candidate& candidate = n == 0 ? *found.best : found.simulated[n];
@@ -156,13 +156,13 @@ bool SingleGroupSearch::search_part(std::size_t group, const Cluster& whole, std
   const std::int64_t before = context_.best_ns();
   const Outcome found = search(part, before);
   std::int64_t bound = found.complete ? (found.best ? found.lower_bound_ns : before) : std::max(work_ns, found.lower_bound_ns);
-  // What is proven of a part as a cluster of its own counts where a plan costs the same there and here.
+  // The bound of a part as a cluster of its own counts where a plan costs the same in both.
   if (found.best && judge(group, part, found.best->configuration) != found.best->iteration_ns) bound = work_ns;
   leave(bound);
   return true;
 }
 
-/// From the largest to the smallest; a smaller part has more work a device.
+/// Searches parts from the largest to the smallest; a smaller part has more work per device.
 void SingleGroupSearch::search_parts(std::size_t group) {
   const NodeGroup& own = problem_.cluster->groups[group];
   if (!own.speed.empty()) return;

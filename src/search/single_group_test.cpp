@@ -16,7 +16,7 @@ constexpr const char* kMixed =
     "{groups: [{name: new, nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}, {name: old, nodes: 2, devices_per_node: 4, "
     "device: v100-sxm-32gb, speed: {\"node:2\": 0.5}}], inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
 
-/// Everything one after the other: no plan takes longer. The same of a configuration and of the plan that it becomes.
+/// Runs everything sequentially, which no plan exceeds. A configuration and its plan take the same time.
 class OneAfterTheOther : public Evaluator {
  public:
   std::int64_t peak_bytes(const ProgramStructure&, const cost::Costs&, int) override { return 0; }
@@ -67,8 +67,8 @@ TEST(SingleGroup, AnInterruptedSearchKnowsNoBound) {
   EXPECT_FALSE(found.complete);
 }
 
-/// As slow as the slowest: half the rates, the same memory and links. Restrictions of the job stay, and pipelines next
-/// to others have one order of ranks.
+/// The group is as slow as its slowest device: half the rates, the same memory and links. Restrictions of the job
+/// still apply, and concurrent pipelines have one rank order.
 TEST(SingleGroup, AGroupAlone) {
   const Fixture f(kMixed, 8);
   const Cluster old = group_alone(f.cluster, 1);

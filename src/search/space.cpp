@@ -11,7 +11,7 @@
 namespace espalier::search {
 namespace {
 
-/// The order in which dimensions are chosen, and where each group ends.
+/// Lists the order in which dimensions are chosen, and where each group ends.
 constexpr std::array kOrder = {
     Dimension::tp,           Dimension::cp,
     Dimension::pp,           Dimension::dp,
@@ -43,7 +43,7 @@ void first_integers(std::int64_t from, std::int64_t to, std::vector<std::int64_t
   for (std::int64_t v = from; v <= to; ++v) out.push_back(v);
 }
 
-/// Whether the values of a dimension depend on those before it; of the others each word or flag is tried.
+/// Returns whether the values of a dimension depend on those before it; for the others each word or flag is tried.
 bool listed(Dimension d) {
   constexpr DimensionSet kListed = bit(Dimension::tp) | bit(Dimension::cp) | bit(Dimension::pp) | bit(Dimension::dp) |
                                    bit(Dimension::ep) | bit(Dimension::etp) | bit(Dimension::micro_batch) | bit(Dimension::vpp) |
@@ -83,7 +83,7 @@ Space::Space(const Model& model, const Cluster& cluster, const Training& trainin
   facts_.at_least = at_least;
   const auto slot = [&](const std::string& name) -> Admitted& {
     const auto d = parse_dimension(name);
-    ESPALIER_CHECK(d.has_value());  // the job reader refuses unknown names
+    ESPALIER_CHECK(d.has_value());  // the job reader rejects unknown names
     return admitted_[static_cast<std::size_t>(*d)];
   };
   for (const Dimension off_unless_named : {Dimension::overlap_tp, Dimension::offload}) {
@@ -231,7 +231,7 @@ void Space::for_each(const Visit& visit) const {
 
 Space::Key Space::shard_key(const Configuration& c) const {
   const Strategy& s = c.strategy;
-  // The rules of the space only ask whether the schedule is a zero-bubble one.
+  // The rules of the space only test whether the schedule is a zero-bubble one.
   const std::int64_t kind = splits_backward(c.schedule.kind) ? 1 : 0;
   const std::int64_t reduces = replicates_weights(!facts_.experts.empty(), s) ? 1 : 0;
   const auto offload = static_cast<std::int64_t>(s.offload);
@@ -277,7 +277,7 @@ double Space::leaves(const Configuration& a) {
     const auto [shards, is_first] = shards_.try_emplace(shard_key(b));
     if (is_first) shards->second = shards_below(b);
     const auto [entry, is_new] = recomputes_.try_emplace(recompute_key(b));
-    auto& recomputations = entry->second;  // no structured binding: closures of clang 14 capture none
+    auto& recomputations = entry->second;  // not a structured binding: closures in clang 14 cannot capture one
     if (is_new) recompute_group(b, [&](const Configuration& r) { recomputations.push_back(r.strategy.recompute); });
     all.leaves += shards->second.leaves * static_cast<double>(recomputations.size());
   });

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The uniform space as a tree: which values each dimension may take once the ones before it are chosen.
+// Represents the uniform space as a tree: each dimension's values depend on the dimensions chosen before it.
 //
-// A configuration is legal iff no rule of plan/rules.h is broken, the job's search part admits every value, and the
-// engine can run it. The tree chooses dimensions group by group; a rule is applied at the first group where all
+// A configuration is legal iff it breaks no rule of plan/rules.h, the job's search section admits every value, and
+// the engine can run it. The tree chooses dimensions group by group. A rule is applied at the first group where all
 // dimensions it reads are known:
-//   layer group     tp cp pp dp sp cp_kind ep etp order overlap_tp offload micro_batch    decides the time of a layer
-//                   and, where partitions are offered, none or one of them
-//   schedule group  schedule vpp                                                  decides bubbles and chunks
-//   shard group     zero shard                                                    decides static memory and gradient traffic
-//   overlap group   overlap_grad overlap_param overlap_p2p
-//   recompute group recompute recompute_layers
-// Whether a value of one of the last four groups is legal does not depend on the layer group beyond pp, micro-batches
-// and data ranks (for engines with rules of their own: beyond these, the schedule and tp, cp, sp, ep, offload), so
-// leaves are counted as products (tested against plain enumeration).
+//   layer group      tp cp pp dp sp cp_kind ep etp order overlap_tp offload micro_batch, and where partitions are
+//                    offered, one of them or none. It decides the time of a layer.
+//   schedule group   schedule vpp. It decides bubbles and chunks.
+//   shard group      zero shard. It decides static memory and gradient traffic.
+//   overlap group    overlap_grad overlap_param overlap_p2p
+//   recompute group  recompute recompute_layers.
+// Within the layer group, only pp, micro-batches and data ranks affect which values of the last four groups are
+// legal. For engines with rules of their own, the schedule and tp, cp, sp, ep and offload matter as well. Leaves are
+// therefore counted as products, which tests compare with plain enumeration.
 #pragma once
 
 #include <array>
@@ -36,66 +36,72 @@ struct Configuration {
   Schedule schedule;
   bool operator==(const Configuration&) const = default;
 };
-/// The order of canonical text.
+/// Orders configurations by canonical text.
 inline bool canonical_less(const Configuration& a, const Configuration& b) {
   return canonical_compare(a.strategy, a.schedule, b.strategy, b.schedule) < 0;
 }
 
-/// Takes the choice of an overlap group; overlap.tp stays as the layer group has it.
+/// Applies the choice of an overlap group; overlap.tp keeps the value of the layer group.
 inline void take_overlap(const Overlap& choice, Strategy& s) {
   const bool tp = s.overlap.tp;
   s.overlap = choice;
   s.overlap.tp = tp;
 }
 
-/// Operator partitions of one (tp, samples of a micro-batch in the tensor group); see partition_choices.h.
+/// Holds the operator partitions offered for one (tp, samples of a micro-batch in the tensor group); see
+/// partition_choices.h.
 struct PartitionOffer {
-  std::vector<BlockPartition> partitions;    ///< Strategy::partition
-  std::vector<std::int64_t> least_block_ns;  ///< by layer kind: no partition of a block is faster, forward and backward
-  bool certified = true;                     ///< of the operator searches
+  std::vector<BlockPartition> partitions;  ///< Strategy::partition
+  /// Holds the least time of a block over all partitions, forward and backward, by layer kind.
+  std::vector<std::int64_t> least_block_ns;
+  bool certified = true;  ///< whether the operator searches are certified
   std::int32_t solved = 0;
 };
 struct PartitionChoices {
   std::map<std::pair<std::int32_t, std::int32_t>, PartitionOffer> offers;  ///< by (tp, micro-batch)
-  std::int64_t lower_bound_ns = INT64_MAX;          ///< no configuration with any partition, offered or not, takes less
-  std::int64_t layered_lower_bound_ns = INT64_MAX;  ///< nor any where every layer has a strategy of its own
-  std::int64_t solved = 0;                          ///< operator searches
+  /// Lower bound of every configuration with any partition, offered or not.
+  std::int64_t lower_bound_ns = INT64_MAX;
+  /// Bounds configurations where every layer has its own strategy in the same way.
+  std::int64_t layered_lower_bound_ns = INT64_MAX;
+  std::int64_t solved = 0;  ///< number of operator searches
   bool certified = true;
-  /// Of a choice of the layer group; nullptr: none.
+  /// Returns the partitions offered for a choice of the layer group; null if there are none.
   [[nodiscard]] const std::vector<BlockPartition>* of(const Configuration& c) const;
 };
-/// Whether a strategy may take an operator partition, by its degrees.
+/// Returns whether the degrees of a strategy allow an operator partition.
 bool takes_partition(const Strategy& s);
 
 class Space {
  public:
-  /// `partitions`: offered beside plain tensor parallelism; must outlive the space.
-  /// `at_least`: steps of as many samples as the batch has or more (RuleFacts::at_least).
+  /// `partitions` are offered in addition to plain tensor parallelism and must outlive the space. `at_least` bounds
+  /// steps of at least the global batch (RuleFacts::at_least).
   Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine, const SearchSpace& space,
         const PartitionChoices* partitions = nullptr, bool at_least = false);
 
   using Visit = std::function<void(const Configuration&)>;
-  /// Every legal choice of the layer group; the other groups hold their plainest values.
+  /// Visits every legal choice of the layer group; the other groups hold their plainest values.
   void layer_group(const Visit& visit) const;
   void schedule_group(const Configuration& base, const Visit& visit) const;
   void shard_group(const Configuration& base, const Visit& visit) const;
   void overlap_group(const Configuration& base, const Visit& visit) const;
-  /// In order none, selective, full with 1, 2, … layers.
+  /// Visits the choices in the order none, selective, full with 1, 2, … layers.
   void recompute_group(const Configuration& base, const Visit& visit) const;
-  /// Every legal configuration, plainly.
+  /// Visits every legal configuration by plain enumeration.
   void for_each(const Visit& visit) const;
 
-  /// Legal configurations below a choice of the layer group. Remembers products and choices: not thread-safe.
+  /// Counts the legal configurations below a choice of the layer group. Caches products and choices, so it is not
+  /// thread-safe.
   double leaves(const Configuration& layer_choice);
-  /// Legal configurations below a choice of layer group and schedule; thread-safe once `leaves` has met the layer
-  /// choice.
+  /// Counts the legal configurations below a choice of layer group and schedule. It is thread-safe once `leaves` was
+  /// called with the layer choice.
   [[nodiscard]] double leaves_of_schedule(const Configuration& schedule_choice) const;
-  /// The same choices as schedule_group's, and as shard_group's with those of overlap_group below each, remembered by
-  /// what their legality depends on; thread-safe once `leaves` has met the layer choice.
+  /// Holds a choice of schedule_group. `schedules` and `shards` return the choices of schedule_group and shard_group,
+  /// the latter with the choices of overlap_group below each. They are cached by the dimensions that their legality
+  /// depends on. Both are thread-safe once `leaves` was called with the layer choice.
   struct ScheduleChoice {
     ScheduleKind kind = ScheduleKind::one_f_one_b;
     std::int32_t virtual_stages = 1;
-    std::int32_t microbatches = 1;  ///< those of the layer choice, unless the batch is a least one
+    std::int32_t microbatches = 1;  ///< micro-batches of the layer choice, unless the batch is a lower limit
     void take(Schedule& schedule) const {
       schedule.kind = kind;
       schedule.virtual_stages = virtual_stages;
@@ -109,9 +115,9 @@ class Space {
   };
   [[nodiscard]] const std::vector<ScheduleChoice>& schedules(const Configuration& layer_choice) const;
   [[nodiscard]] const std::vector<ShardChoice>& shards(const Configuration& schedule_choice) const;
-  /// Those of recompute_group, in its order.
+  /// Returns the choices of recompute_group, in its order.
   [[nodiscard]] const std::vector<Recompute>& recomputes(const Configuration& schedule_choice) const;
-  /// Whether one configuration belongs to the space.
+  /// Returns whether a configuration belongs to the space.
   [[nodiscard]] bool contains(const Configuration& c) const;
   [[nodiscard]] const RuleFacts& facts() const { return facts_; }
   [[nodiscard]] const EngineModel& engine() const { return *engine_; }
@@ -134,10 +140,10 @@ class Space {
   std::vector<std::vector<const Rule*>> rules_at_;  // by position in the order of choice
   std::vector<std::vector<const EngineRule*>> engine_rules_at_;
   std::vector<std::int64_t> expert_divisors_;
-  /// What the legality of the later groups may depend on.
+  /// Holds the dimensions that the legality of the later groups may depend on.
   using Key = std::array<std::int64_t, 10>;
   [[nodiscard]] Key shard_key(const Configuration& schedule_choice) const;
-  /// Stages, chunks of one, with a partition, offload.
+  /// Holds the stages, the chunks of one stage, whether there is a partition, and the offload.
   using RecomputeKey = std::array<std::int32_t, 4>;
   [[nodiscard]] static RecomputeKey recompute_key(const Configuration& schedule_choice);
   struct Shards {
@@ -149,9 +155,10 @@ class Space {
     std::vector<ScheduleChoice> choices;
   };
   [[nodiscard]] Shards shards_below(const Configuration& schedule_choice) const;
-  std::map<Key, Shards> shards_;                                ///< legal (zero, shard, overlap) choices
-  std::map<RecomputeKey, std::vector<Recompute>> recomputes_;   ///< recomputation choices
-  std::map<std::pair<Key, std::int64_t>, Schedules> products_;  ///< by what the legality of schedules depends on
+  std::map<Key, Shards> shards_;                               ///< legal (zero, shard, overlap) choices
+  std::map<RecomputeKey, std::vector<Recompute>> recomputes_;  ///< recomputation choices
+  /// Holds schedules by the dimensions that their legality depends on.
+  std::map<std::pair<Key, std::int64_t>, Schedules> products_;
 };
 
 }  // namespace espalier::search

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The space equals its definition: everything that no rule of the space, no restriction of the engine and no part of
-// the job file refuses, found here by trying every combination of small integers.
+// the job file rejects. The test finds it by trying every combination of small integers.
 #include "search/space.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,8 @@ std::set<std::string> listed(const Small& p) {
 
 TEST(Space, SmallestExample) {
   Small p = small(2, 1, 1);
-  // One device: nothing to split, nothing to overlap. Recomputation none, selective, full of 1 or 2 blocks.
+  // One device has nothing to split and nothing to overlap. Recomputation is none, selective, or full of 1 or 2
+  // blocks.
   EXPECT_EQ(listed(p).size(), 4U);
   p.part.allow["recompute"] = {0};
   EXPECT_EQ(listed(p), (std::set<std::string>{canonical_text(Strategy{}, Schedule{})}));
@@ -62,8 +63,8 @@ TEST(Space, OverlapOfTensorParallelismOnlyWhenNamed) {
   EXPECT_EQ(listed(p).size(), without);
 }
 
-// ZB-H2 takes twice the activations and no framework has it: a space without the name is the space without it, also
-// where another schedule is forbidden.
+// ZB-H2 takes twice the activations and no framework has it. A space that does not name it leaves it out, also where
+// another schedule is forbidden.
 TEST(Space, ZbH2OnlyWhereAllowed) {
   Small p = small(2, 2, 4);
   const auto count = [&](ScheduleKind kind) {
@@ -83,7 +84,7 @@ TEST(Space, ZbH2OnlyWhereAllowed) {
   EXPECT_TRUE(p.part.admits("schedule", zb_h2));
 }
 
-/// What the job file admits, read anew from its maps.
+/// Returns whether the job file admits a configuration, computed afresh from its maps.
 bool admitted(const SearchSpace& part, const Configuration& c) {
   for (int i = 0; i < kDimensions; ++i) {
     const auto d = static_cast<Dimension>(i);
@@ -99,9 +100,9 @@ bool admitted(const SearchSpace& part, const Configuration& c) {
   return true;
 }
 
-/// Every combination of values 0 or 1 … `largest` of each dimension, one loop a dimension. A rule that is broken
-/// already by the dimensions chosen so far is looked at early, or there would be 10¹² combinations: only rules that
-/// read nothing else count then.
+/// Enumerates every combination of values 0 or 1 … `largest` of each dimension, one loop per dimension. A rule is
+/// checked as soon as the dimensions chosen so far break it, or there would be 10¹² combinations. At that point only
+/// rules that read no other dimension count.
 class Combinations {
  public:
   Combinations(const Small& p, std::int64_t largest)
@@ -190,15 +191,15 @@ void expect_counts_add_up(const Small& p) {
   EXPECT_EQ(all, static_cast<double>(listed(p).size()));
 }
 
-/// One loop a dimension over 1 … 3 (enums: all), nothing skipped but products of degrees that are not the devices: 67
-/// million questions for one expert block on two devices.
+/// One loop per dimension runs over 1 … 3 (enums: all). It skips nothing but products of degrees that differ from the
+/// number of devices. That makes 67 million checks for one expert block on two devices.
 TEST(Space, EqualsItsDefinitionWithoutAnyShortcut) {
   Small p = small(1, 2, 2);
   p.model = decoder({.blocks = 1, .heads = 4, .kv_heads = 2, .experts = 2});
   p.part.allow["overlap_tp"] = {0, 1};
   for (const ScheduleKind kind : kScheduleKinds) p.part.allow["schedule"].push_back(static_cast<std::int64_t>(kind));
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP();  // too many questions
+  GTEST_SKIP();  // too many checks
 #endif
   const RuleFacts facts = rule_facts(p.model, p.machines, p.job, p.engine->split);
   std::set<std::string> found;
@@ -231,7 +232,7 @@ TEST(Space, EqualsItsDefinitionOnFewDevices) {
   }
 }
 
-/// A random small problem: heads, experts, batch, engine, and a part of the space.
+/// Draws a random small problem: heads, experts, batch, engine, and a part of the space.
 Small any_problem() {
   plan_test::Shape shape;
   shape.blocks = *rc::gen::inRange(1, 5);
@@ -264,7 +265,7 @@ Small any_problem() {
 }
 
 TEST(Space, EqualsItsDefinitionOnRandomProblems) {
-  constexpr std::size_t kEnough = 5000;  // small spaces are drawn often: then more of them
+  constexpr std::size_t kEnough = 5000;  // small spaces are drawn often, then more of them
   std::size_t configurations = 0;
   for (int round = 0; round < 5 && configurations <= kEnough; ++round)
     EXPECT_TRUE(rc::check([&] {

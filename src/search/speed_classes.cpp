@@ -13,13 +13,13 @@
 namespace espalier::search {
 namespace {
 
-/// Neighbouring devices of a node, all equally fast.
+/// Holds neighbouring devices of a node that are all equally fast.
 struct SpeedBlock {
   std::int64_t first = 0, count = 1;
   double speed = 1.0;
 };
 
-/// Devices first … first + count − 1 as the largest blocks.
+/// Adds devices first … first + count − 1 as the largest blocks.
 void add_blocks(const Cluster& cluster, std::int64_t first, std::int64_t count, std::vector<SpeedBlock>& out) {
   const double speed = cluster.speed_of(first);
   bool alike = true;
@@ -32,14 +32,14 @@ void add_blocks(const Cluster& cluster, std::int64_t first, std::int64_t count, 
   for (std::int64_t at = first; at < first + count; at += part) add_blocks(cluster, at, part, out);
 }
 
-/// From the fastest to the slowest, of equally fast ones the largest first.
+/// Orders classes from the fastest to the slowest; among equally fast ones the largest come first.
 struct Class {
   double speed = 1.0;
   std::int64_t count = 1;
   bool operator<(const Class& other) const { return speed != other.speed ? speed > other.speed : count > other.count; }
 };
 
-/// Levels inside a block of so many devices.
+/// Returns the levels inside a block of `count` devices.
 std::vector<FabricLevel> inside(const NodeGroup& group, std::int64_t count) {
   std::vector<FabricLevel> out;
   for (const FabricLevel& level : group.intra) {
@@ -52,7 +52,8 @@ std::vector<FabricLevel> inside(const NodeGroup& group, std::int64_t count) {
   return out;
 }
 
-/// Levels between `nodes` nodes of `count` devices each, where the group has them between nodes of `before`.
+/// Returns the levels between `nodes` nodes of `count` devices each, where the group has them between nodes of
+/// `before` devices.
 std::vector<FabricLevel> between(const std::vector<FabricLevel>& levels, std::int64_t before, std::int64_t count,
                                  std::int64_t nodes) {
   std::vector<FabricLevel> out;
@@ -66,7 +67,7 @@ std::vector<FabricLevel> between(const std::vector<FabricLevel>& levels, std::in
   return out;
 }
 
-/// What one node of a group reaches over a level of its network, as a link that each node has to itself.
+/// Returns the rate of one node of a group over a level of its network, as a link that each node has to itself.
 GroupLink link_over(const FabricLevel& level, std::int64_t devices_per_node) {
   GroupLink link;
   link.bandwidth = BytesPerSecond(level.bandwidth.count() * level.efficiency * static_cast<double>(devices_per_node));
@@ -81,7 +82,7 @@ bool has_classes(const Cluster& cluster) {
   return cluster.has_speeds() || (cluster.groups.size() > kMostKinds && cluster.links.empty());
 }
 
-/// Each class has the groups of one kind as its nodes, joined by what joins the groups.
+/// Merges equal groups: each class has the groups of one kind as its nodes, joined by the network between the groups.
 void SpeedClasses::merge_equal_groups(const Cluster& cluster) {
   exact_ = false;
   std::vector<std::vector<std::size_t>> classes;
@@ -142,7 +143,7 @@ void SpeedClasses::add_group(const Cluster& cluster, std::size_t group) {
   for (const SpeedBlock& block : blocks) found[{block.speed, block.count}].push_back(block.first);
   const std::vector<FabricLevel>& outside = cluster.homogeneous() ? cluster.inter : of.inter;
   const std::vector<FabricLevel>& network =
-      outside.empty() ? of.intra : outside;  // of one node alone, whose blocks talk inside it
+      outside.empty() ? of.intra : outside;  // a single node, whose blocks communicate inside it
   for (const auto& [kind, first] : found) {
     NodeGroup out = of;
     out.name = base::cat(of.name, "-", classes_.groups.size());
@@ -165,7 +166,7 @@ void SpeedClasses::add_group(const Cluster& cluster, std::size_t group) {
   }
 }
 
-/// Classes of one group are joined by its own network, those of others as their groups are.
+/// Joins classes of one group by its own network, those of different groups as their groups are.
 void SpeedClasses::join(const Cluster& cluster) {
   if (cluster.homogeneous()) {
     FabricLevel level = cluster.inter.empty() ? cluster.groups.front().intra.back() : cluster.inter.front();

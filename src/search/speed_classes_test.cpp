@@ -10,7 +10,7 @@ namespace {
 
 Cluster read(const std::string& text) { return load_cluster(text, "test").value(); }
 
-/// Nodes 0 to 3, node 1 at half the speed: nodes 0, 2 and 3 are one class, node 1 the other.
+/// Node 1 of nodes 0 to 3 has half the speed: nodes 0, 2 and 3 are one class, node 1 the other.
 TEST(SpeedClasses, ASlowNodeIsAClassOfItsOwn) {
   const SpeedClasses classes(read("{nodes: 4, devices_per_node: 2, device: a100-sxm-40gb, speed: {\"node:1\": 0.5}}"));
   ASSERT_EQ(classes.cluster().groups.size(), 2U);
@@ -39,7 +39,7 @@ TEST(SpeedClasses, NeighboursUnderOneLevelAreExact) {
   EXPECT_FALSE(SpeedClasses(read("{nodes: 4, devices_per_node: 2, device: a100-sxm-40gb, speed: {\"rank:7\": 0.5}}")).exact());
 }
 
-/// Of eight devices with a slow one: blocks of 4, 2, 1 and the slow one; nodes without it stay whole.
+/// One of eight devices is slow: the node becomes blocks of 4, 2, 1 and the slow one; nodes without it stay whole.
 TEST(SpeedClasses, ASlowRankLeavesBlocksOfPowersOfTwo) {
   const SpeedClasses classes(read("{nodes: 2, devices_per_node: 8, device: a100-sxm-80gb, speed: {\"rank:9\": 0.8}}"));
   std::vector<std::int64_t> sizes, nodes;
@@ -55,7 +55,8 @@ TEST(SpeedClasses, ASlowRankLeavesBlocksOfPowersOfTwo) {
   EXPECT_EQ(classes.devices(), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 12, 13, 14, 15, 10, 11, 8, 9}));
 }
 
-/// Of three devices of the only node two are fast: blocks of one device each, which talk inside the node.
+/// Two of the three devices of the only node are fast. They form blocks of one device each, which communicate inside
+/// the node.
 TEST(SpeedClasses, BlocksOfOneNodeTalkInsideIt) {
   const SpeedClasses classes(read("{nodes: 1, devices_per_node: 3, device: a100-sxm-40gb, speed: {\"rank:1\": 0.5}}"));
   ASSERT_EQ(classes.cluster().groups.size(), 2U);
@@ -67,7 +68,7 @@ TEST(SpeedClasses, BlocksOfOneNodeTalkInsideIt) {
   EXPECT_EQ(classes.devices(), (std::vector<std::int64_t>{0, 2, 1}));
 }
 
-/// Classes of one group talk over its own network, classes of two groups over what joins these.
+/// Classes of one group are joined by its own network, classes of two groups by the link between these.
 TEST(SpeedClasses, KeepTheNetworkOfTheirGroups) {
   const SpeedClasses classes(read(
       "{groups: [{name: a, nodes: 2, devices_per_node: 4, device: a100-sxm-40gb, inter_node: {bandwidth: 200Gb/s, latency: 5us}, "

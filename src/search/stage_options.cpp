@@ -16,13 +16,13 @@
 namespace espalier::search {
 namespace {
 
-constexpr std::int64_t kPaddingBytes = 64;  // a layer's states are rounded up by less than that
+constexpr std::int64_t kPaddingBytes = 64;  // a layer's states are rounded up by less than this
 
 std::int64_t floor_ns(double seconds) { return static_cast<std::int64_t>(std::max(0.0, seconds) * 1e9 * kBelow); }
 
 bool is_power_of_two(std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
-/// Degrees with each way to keep states and to recompute.
+/// Adds the strategy with each way to keep states and to recompute.
 void add_states(Strategy s, bool experts, std::vector<Strategy>& out) {
   for (const ZeroStage zero : {ZeroStage::none, ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters}) {
     s.zero = zero;
@@ -38,7 +38,7 @@ void add_states(Strategy s, bool experts, std::vector<Strategy>& out) {
   }
 }
 
-/// Degrees with each way to split what tensor parallelism leaves whole, and experts.
+/// Adds the strategy with each way to split the parts that tensor parallelism leaves whole, and experts.
 void add_splits(Strategy s, std::int64_t devices, bool experts, std::vector<Strategy>& out) {
   for (const SequenceParallel sp : {SequenceParallel::none, SequenceParallel::megatron}) {
     if (sp != SequenceParallel::none && s.tp == 1) continue;
@@ -50,7 +50,7 @@ void add_splits(Strategy s, std::int64_t devices, bool experts, std::vector<Stra
   }
 }
 
-/// Strategies of a stage of `devices` devices.
+/// Returns the strategies of a stage of `devices` devices.
 std::vector<Strategy> strategies_of(const NodeGroup& group, std::int64_t devices, const RuleFacts& facts, bool split_sequence) {
   std::vector<Strategy> out;
   const bool experts = !facts.experts.empty();
@@ -68,12 +68,12 @@ std::vector<Strategy> strategies_of(const NodeGroup& group, std::int64_t devices
   return out;
 }
 
-/// Layers in a part of gradients or parameters, at most.
+/// Returns the largest number of layers in a part of gradients or parameters.
 double layers_in_part(const Model& model) {
   return std::max(1.0, static_cast<double>(model.layers.size()) / static_cast<double>(kMaxBuckets));
 }
 
-/// Seconds in which the gradients of one layer are reduced, at least.
+/// Returns the least seconds in which the gradients of one layer are reduced.
 double reduction_s(const cost::StrategyCost& x, const cost::LayerCost& layer) {
   if (!reduces_gradients(x.c.workload.experts, x.s)) return 0.0;
   const double times = x.c.engine->communication.reduce_bucket_bytes > 0 ? kFullRate : layers_in_part(*x.c.workload.model);
@@ -82,7 +82,7 @@ double reduction_s(const cost::StrategyCost& x, const cost::LayerCost& layer) {
          times;
 }
 
-/// Seconds in which the parameters of one layer are gathered, at least.
+/// Returns the least seconds in which the parameters of one layer are gathered.
 double gather_s(const cost::StrategyCost& x, const cost::LayerCost& layer) {
   if (!gathers_parameters(x.s)) return 0.0;
   const double times = layers_in_part(*x.c.workload.model);
@@ -91,9 +91,9 @@ double gather_s(const cost::StrategyCost& x, const cost::LayerCost& layer) {
          times;
 }
 
-/// κ of compute next to a part of the reductions or gathers of any of the layers, at least. A part holds no less than
-/// the smallest layer, and larger messages draw more; experts share parts with layers that have none, and direct
-/// messages may draw less than shorter ones.
+/// Returns the least κ of compute that overlaps a part of the reductions or gathers of any of the layers. A part
+/// holds no less than the smallest layer, and larger messages draw more bandwidth. Experts share parts with layers
+/// that have none, and direct messages may draw less than shorter ones.
 double least_slowdown(const cost::StrategyCost& x, const std::vector<cost::LayerCost>& layers) {
   const cost::Interference device = x.c.device.interference();
   const std::vector<FabricLevel>& levels = x.c.fabric.data_levels;
@@ -113,7 +113,7 @@ double least_slowdown(const cost::StrategyCost& x, const std::vector<cost::Layer
   return std::isfinite(least) ? least : device.alone;
 }
 
-/// What comes at the begin and the end of the step.
+/// Fills in the work at the beginning and the end of the step.
 void fill_ends(const cost::StrategyCost& x, const std::vector<cost::LayerCost>& layers, solve::StageOption& out) {
   const EngineModel& engine = *x.c.engine;
   const StatePolicy states = states_of(engine, x.c.workload.training);
@@ -167,7 +167,7 @@ bool names(const SearchSpace& space, Dimension d) {
   return space.allow.contains(name) || space.forbid.contains(name) || space.limits.contains(name);
 }
 
-/// By rules and engine, as one of `like.stages` stages that are like it under the schedule.
+/// Returns whether rules and engine admit a strategy as one of `like.stages` equal stages under the schedule.
 bool rules_admit(const Problem& problem, RuleFacts& facts, const Strategy& s, std::int64_t samples, const Schedule& like) {
   Schedule schedule = like;
   schedule.micro_batch = static_cast<std::int32_t>(samples / s.dp);
@@ -176,7 +176,7 @@ bool rules_admit(const Problem& problem, RuleFacts& facts, const Strategy& s, st
   return is_legal(facts, s, schedule) && engine_allows(*problem.engine, facts, s, schedule);
 }
 
-/// Whether stages may split sequences: they are long, or the job speaks of it.
+/// Returns whether stages may split sequences: they are long, or the job names the dimension.
 bool splits_sequence(const Problem& problem) {
   return problem.training.sequence.main >= kLongSequence || names(problem.space, Dimension::cp) ||
          names(problem.space, Dimension::cp_kind);

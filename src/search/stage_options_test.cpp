@@ -20,8 +20,8 @@ constexpr const char* kMixed =
     "{groups: [{nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}, {nodes: 2, devices_per_node: 8, device: v100-sxm-32gb}],"
     " inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
 
-/// At most 32 units a group: 4 devices in units of 1; 16 in units of 1; 6 nodes of 8 are 48 devices, so pairs; 48 nodes
-/// of 8 are whole nodes, as no smaller unit is few enough; a node of 3 has no power of two but 1.
+/// A group has at most 32 units. 4 devices form units of 1, and so do 16. 6 nodes of 8 are 48 devices, so units are
+/// pairs. 48 nodes of 8 form whole nodes, as no smaller unit gives few enough. A node of 3 has no power of two but 1.
 TEST(StageOptions, UnitsAreAsSmallAsLeavesFewEnough) {
   const auto units = [](const char* text) { return unit_devices(load_cluster(text, "test").value()); };
   EXPECT_EQ(units(kMixed), (std::vector<std::int64_t>{1, 1}));
@@ -31,8 +31,8 @@ TEST(StageOptions, UnitsAreAsSmallAsLeavesFewEnough) {
   EXPECT_EQ(units("{nodes: 4, devices_per_node: 3, device: v100-sxm-32gb}"), (std::vector<std::int64_t>{1}));
 }
 
-/// 8 heads on a node of 4: tp 1, 2, 4 and 8 by the rules of the model; 16 samples in micro-batches of 8 or 16 for 8
-/// replicas; ZeRO shards over them.
+/// With 8 heads on a node of 4, the rules of the model allow tp 1, 2, 4 and 8. 16 samples form micro-batches of 8 or
+/// 16 for 8 replicas; ZeRO shards over them.
 TEST(StageOptions, RulesEngineAndJobAdmitAStage) {
   Fixture f(kMixed);
   RuleFacts facts = rule_facts(f.model, f.cluster, f.problem.training, 1);
@@ -51,7 +51,7 @@ TEST(StageOptions, RulesEngineAndJobAdmitAStage) {
   EXPECT_FALSE(stage_admitted(f.problem, facts, stage(16, 1), 16)) << "8 heads on 16 ranks";
   EXPECT_TRUE(stage_admitted(f.problem, facts, stage(2, 1), 1));
   EXPECT_TRUE(stage_admitted(f.problem, facts, stage(1, 4, ZeroStage::optimizer), 16));
-  // The job's pins: two ranks of a model at most, micro-batches of one sample, no ZeRO.
+  // The job pins at most two ranks per model replica, micro-batches of one sample, and no ZeRO.
   f.problem.space.limits["tp"] = 2;
   EXPECT_FALSE(stage_admitted(f.problem, facts, stage(4, 4), 16));
   f.problem.space.allow["micro_batch"] = {1};
@@ -61,8 +61,8 @@ TEST(StageOptions, RulesEngineAndJobAdmitAStage) {
   EXPECT_FALSE(stage_admitted(f.problem, facts, stage(1, 4, ZeroStage::optimizer), 4));
 }
 
-/// Every option is a stage that could stand: whole units, tp inside a node, replicas that divide the micro-batch, ZeRO
-/// over all of them.
+/// Every option is a possible stage: whole units, tp inside a node, replicas that divide the micro-batch, ZeRO over
+/// all of them.
 TEST(StageOptions, EveryOptionIsAStage) {
   const Fixture f(kMixed);
   const StageOptions all = stage_options(f.problem, f.costs(), 4);
@@ -86,7 +86,7 @@ TEST(StageOptions, EveryOptionIsAStage) {
   }
 }
 
-/// What the job pins is pinned stage by stage.
+/// The job's pins apply to every stage.
 TEST(StageOptions, TheJobsPinsHold) {
   Fixture f(kMixed);
   f.problem.space.allow["tp"] = {2};
@@ -101,7 +101,7 @@ TEST(StageOptions, TheJobsPinsHold) {
   }
 }
 
-/// Degrees of context parallelism that the options of a cluster have.
+/// Returns the degrees of context parallelism that the options of a cluster have.
 std::set<std::int32_t> splits_of(const Fixture& f) {
   std::set<std::int32_t> out;
   const StageOptions all = stage_options(f.problem, f.costs(), 4);
@@ -114,8 +114,8 @@ std::set<std::int32_t> splits_of(const Fixture& f) {
   return out;
 }
 
-/// Sequences of 512 are split where the job names cp, those of 16,384 in any case; 16 V100 allow 16 parts, of which one
-/// rank has 8 heads at most to give away. What the job says of cp_kind holds for each stage.
+/// Sequences of 512 are split where the job names cp, those of 16,384 in any case. 16 V100 allow 16 parts; all-to-all
+/// allows 8, because a rank has at most 8 heads to distribute. The job's cp_kind applies to each stage.
 TEST(StageOptions, LongSequencesMayBeSplit) {
   Fixture f(kMixed);
   EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{1}));
@@ -133,7 +133,7 @@ TEST(StageOptions, LongSequencesMayBeSplit) {
   EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{2, 4, 8}));  // cp 1 is written as a ring
 }
 
-/// Two stages of two devices each under ZB-H1: what ZeRO 2 scatters at once cannot wait. Under 1F1B it may.
+/// Two stages have two devices each. Under ZB-H1, the immediate scatter of ZeRO 2 cannot wait; under 1F1B it may.
 TEST(StageOptions, APipelineIsAdmittedUnderItsSchedule) {
   const Fixture f(kMixed);
   const auto admitted = [&](ScheduleKind kind, ZeroStage zero) {
@@ -157,7 +157,7 @@ TEST(StageOptions, APipelineIsAdmittedUnderItsSchedule) {
   EXPECT_FALSE(admitted(ScheduleKind::zb_h1, ZeroStage::gradients));
 }
 
-/// ZB-H1 is for jobs that name schedules, and this one among them.
+/// ZB-H1 is searched only for jobs that name schedules including it.
 TEST(StageOptions, ZeroBubbleIsNamed) {
   SearchSpace space;
   const auto one = static_cast<std::int64_t>(ScheduleKind::one_f_one_b), late = static_cast<std::int64_t>(ScheduleKind::zb_h1);
@@ -171,7 +171,8 @@ TEST(StageOptions, ZeroBubbleIsNamed) {
   EXPECT_FALSE(admits_zero_bubble(space));
 }
 
-/// A chain of two stages, one a kind: option figures of its layers never exceed what the whole plan is priced with.
+/// For a chain of two stages, one per kind, the option figures of its layers never exceed the prices of the whole
+/// plan.
 TEST(StageOptions, FiguresAreLowerBoundsOfPrices) {
   const Fixture f(kMixed);
   const cost::ClusterCosts costs = f.costs();
@@ -211,7 +212,8 @@ TEST(StageOptions, FiguresAreLowerBoundsOfPrices) {
   EXPECT_GT(seen, 20U);
 }
 
-/// The larger stages of a group come first on its devices, so that stages of 4 and 8 of two nodes of 8 do not straddle.
+/// The larger stages of a group come first on its devices, so that stages of 4 and 8 on two nodes of 8 do not
+/// straddle.
 TEST(DeviceGroups, StagesLieInsideNodes) {
   const Fixture f(
       "{groups: [{nodes: 2, devices_per_node: 8, device: v100-sxm-32gb}, {nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}],"
@@ -239,7 +241,7 @@ TEST(DeviceGroups, StagesLieInsideNodes) {
   EXPECT_EQ(p.samples, 16);
 }
 
-/// Takes the bound of the first stage for the time, and says of every third plan that it does not fit.
+/// Returns the bound of the first stage as the time, and reports every third plan as too large.
 class Fake : public Evaluator {
  public:
   std::int64_t peak_bytes(const ProgramStructure&, const cost::Costs&, int) override { return 0; }
@@ -247,7 +249,7 @@ class Fake : public Evaluator {
   std::optional<PlanEvaluation> evaluate(const Problem&, const cost::ClusterCosts& costs, const Plan& plan) override {
     Program program;
     const cost::Costs priced = cost::price(costs, plan, program);
-    std::int64_t all = 0;  // one after the other: no plan takes longer
+    std::int64_t all = 0;  // sequential execution, which no plan exceeds
     for (const Instruction& i : program.instructions)
       if (i.stream == Stream::compute) all += priced.works[i.work()].time.duration_ns();
     for (const Nanoseconds t : priced.collectives) all += t.count();
@@ -272,7 +274,7 @@ TEST(DeviceGroups, CountsWhatItDid) {
   EXPECT_TRUE(found.complete);
 }
 
-/// With a plan at hand that hardly any other can beat, most sizes are refused by limits alone, and the bound stays one.
+/// With a known plan that hardly any other can beat, limits alone rule out most sizes, and the bound remains valid.
 TEST(DeviceGroups, AKnownPlanSparesWork) {
   const Fixture f(kMixed, 16);
   Fake judge, same;

@@ -12,8 +12,8 @@
 namespace espalier::search {
 namespace {
 
-/// Links over which stages of so many devices may send to each other: what is there when they lie side by side, and all
-/// beyond.
+/// Returns the links over which two stages of the given sizes may send to each other: the level that adjacent stages
+/// share, and all levels beyond.
 std::vector<FabricLevel> links_between(const Problem& problem, const cost::ClusterCosts& costs, std::size_t a, std::int64_t from,
                                        std::size_t b, std::int64_t to) {
   if (a != b) return {costs.link({a, 0, from - 1}, {b, 0, to - 1})};
@@ -59,7 +59,7 @@ std::vector<std::vector<std::int64_t>> StagePorts::all_sends(const Problem& prob
       const Port &a = ports_[i], &b = ports_[j];
       const auto [at, added] = known.try_emplace({a.group, a.devices, b.group, b.devices});
       if (added) at->second = links_between(problem, costs, a.group, a.devices, b.group, b.devices);
-      // Stages of one group may be all of the plan: then the message is what the sender holds, and the receiver
+      // Stages of one group may be all of the plan. Then the message is what the sender holds, and the receiver
       // redistributes it in its own pass.
       const bool same = a.group == b.group;
       const double bytes = same ? std::min(a.bytes, b.bytes) : std::max(a.bytes, b.bytes);

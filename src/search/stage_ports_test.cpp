@@ -25,7 +25,7 @@ std::int64_t between(const StageOptions& all, std::size_t a, std::size_t b) {
   return all.send_ns[static_cast<std::size_t>(all.options[a].port)][static_cast<std::size_t>(all.options[b].port)];
 }
 
-/// What `price` finds for a chain of these two options.
+/// Returns the price of a message by `price` for a chain of these two options.
 std::int64_t priced(const Fixture& f, const StageOptions& all, std::size_t a, std::size_t b) {
   const std::vector<solve::GroupedStage> chain = {{static_cast<std::int32_t>(a), 0, 3}, {static_cast<std::int32_t>(b), 4, 7}};
   Plan plan;
@@ -36,7 +36,7 @@ std::int64_t priced(const Fixture& f, const StageOptions& all, std::size_t a, st
   return costs.transfers[program.structure().transfer(ChunkId(1), false)].count();
 }
 
-/// Options are told apart by what their messages take, and only by that: few ports, each of options of one kind.
+/// Only the cost of their messages distinguishes options, so there are few ports, each with options of one kind.
 TEST(StagePorts, OptionsThatSendAlikeShareOne) {
   const Fixture f(kSites);
   const StageOptions all = stage_options(f.problem, f.costs(), 4);
@@ -51,10 +51,9 @@ TEST(StagePorts, OptionsThatSendAlikeShareOne) {
   EXPECT_LT(all.send_ns.size() * 4, all.options.size());
 }
 
-/// 4 sequences of 512 tokens and 1024 numbers of 2 bytes are 4,194,304 bytes: over 10 Gb/s 3.355 ms, behind 30 ms of
-/// latency. Two data ranks on both sides send half of that each over half of the line: the same. Two tensor ranks
-/// without sequence parallelism hold all of it each:
-/// 6.711 ms.
+/// 4 sequences of 512 tokens and 1024 numbers of 2 bytes are 4,194,304 bytes: 3.355 ms over 10 Gb/s, behind 30 ms of
+/// latency. Two data ranks on both sides each send half of that over half of the line, which takes the same time. Two
+/// tensor ranks without sequence parallelism each hold all of it: 6.711 ms.
 TEST(StagePorts, MessagesBetweenSitesByHand) {
   const Fixture f(kSites);
   const StageOptions all = stage_options(f.problem, f.costs(), 4);
@@ -74,8 +73,8 @@ TEST(StagePorts, MessagesBetweenSitesByHand) {
   }
 }
 
-/// Between groups the figure is what is priced but for its last ten thousandth; inside a group, where stages may lie
-/// nearer or further, never more.
+/// Between groups the figure equals the price up to its last ten thousandth. Inside a group, where stages may lie
+/// nearer or further apart, it never exceeds the price.
 TEST(StagePorts, FiguresAreThoseOfPrices) {
   const Fixture f(kSites);
   const StageOptions all = stage_options(f.problem, f.costs(), 4);
@@ -94,7 +93,7 @@ TEST(StagePorts, FiguresAreThoseOfPrices) {
   EXPECT_GT(seen, 100U);
 }
 
-/// A group of one device has no level of a network at all, and its stage nobody of its group to send to.
+/// A group of one device has no network level at all, and its stage has no other stage in the group to send to.
 TEST(StagePorts, AGroupOfOneDevice) {
   const Fixture f(
       "{groups: [{nodes: 1, devices_per_node: 1, device: v100-sxm-32gb}, {nodes: 1, devices_per_node: 2, device: a100-sxm-40gb}],"

@@ -50,7 +50,7 @@ class StageReport {
   [[nodiscard]] GroupResult& looked() { return judge_.result(); }
 
  private:
-  /// A row is there when it was finished in time.
+  /// Adds a row if it was finished in time.
   template <class Find>
   void add(const char* name, const Find& find) {
     if (judge_.over()) return;
@@ -60,7 +60,7 @@ class StageReport {
     if (!judge_.over()) report_.rows.push_back({name, p->first, p->alpha_t, p->alpha_m, ns});
   }
 
-  /// From the best of the report's partitions, boundaries move by one layer while that makes the simulated step
+  /// Moves boundaries by one layer, from the best of the report's partitions, while that makes the simulated step
   /// shorter.
   std::vector<std::int32_t> polished() {
     std::vector<std::int32_t> best;
@@ -91,7 +91,7 @@ class StageReport {
     return best;
   }
 
-  /// Least simulated time of a partition with the strategies that are best for it; 0 if none fits.
+  /// Returns the least simulated time of a partition with its best strategies; 0 if none fits.
   std::int64_t simulated(const std::vector<std::int32_t>& first) {
     GroupProgram program = program_;
     Schedule schedule;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small llama on a cluster given as text, as the tests of searches on unlike devices want it.
+// Builds a small llama on a cluster given as text, for the tests of searches on heterogeneous devices.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace espalier::search::test {
 
-/// Six blocks of hidden size 1024 on sequences of 512.
+/// Holds a model of six blocks of hidden size 1024 on sequences of 512, with its problem.
 struct Fixture {
   Model model = load_model(R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 8,
     "num_key_value_heads": 8, "num_hidden_layers": 6, "vocab_size": 8192, "max_position_embeddings": 2048})",

@@ -24,19 +24,19 @@ namespace espalier::search {
 namespace {
 
 constexpr std::int64_t kShareUnit = 10'000;  // an equal part of the states, as a weight
-// of what a rank can hold, since its peak is not quite linear in its part
+// Spare shares of the capacity of a rank, which are needed since its peak is not quite linear in its part.
 constexpr std::array kSpared = {0.001, 0.02};
 
-/// A strategy of all replicas, and where they lie.
+/// Holds a strategy of all replicas, and where they lie.
 struct ReplicaStrategy {
   std::vector<std::size_t> groups;
   Strategy strategy;
-  std::int64_t samples = 0;            ///< of a micro-batch, in all replicas
-  std::vector<std::int64_t> replicas;  ///< of each group
-  double least_ns = 0;                 ///< of the arithmetic of a step, however samples are dealt
+  std::int64_t samples = 0;            ///< samples of a micro-batch, in all replicas
+  std::vector<std::int64_t> replicas;  ///< number of replicas of each group
+  double least_ns = 0;                 ///< least time of the arithmetic of a step, however samples are dealt
 };
 
-/// A way with the samples of each replica.
+/// Holds a strategy with the samples of each replica.
 struct Dealt {
   const ReplicaStrategy& way;
   std::vector<std::int64_t> samples;
@@ -67,18 +67,19 @@ class UnevenReplicasSearch {
   [[nodiscard]] std::vector<ReplicaStrategy> ways();
   void add_ways(const std::vector<std::size_t>& groups, std::vector<ReplicaStrategy>& out);
   void add_way(const std::vector<std::size_t>& groups, const Strategy& strategy, std::vector<ReplicaStrategy>& out);
-  /// Arithmetic of so many samples in a replica on group g, forward and backward.
+  /// Returns the time of the arithmetic of `samples` samples in a replica on group g, forward and backward.
   [[nodiscard]] double arithmetic_ns(std::size_t g, const Strategy& s, std::int64_t samples);
   [[nodiscard]] Plan plan_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const;
-  /// All deals of a way that may be faster than the best plan.
+  /// Tries all deals of a strategy that may be faster than the best plan.
   void search(const ReplicaStrategy& way);
   [[nodiscard]] Levels highest_levels(const ReplicaStrategy& way, ReplicaPaces& paces) const;
-  /// Simulated time with equal parts of the states, after trying others where these do not fit; 0: a rule is broken.
+  /// Returns the simulated time with equal parts of the states, after trying others where these do not fit; 0: a rule
+  /// is broken.
   std::int64_t judge(const Dealt& dealt);
   std::optional<PlanEvaluation> evaluate(const Dealt& dealt, const std::vector<std::int64_t>& states);
-  /// By how much an update is shorter at most where each rank holds as much of the states as it is fast.
+  /// Returns the most by which an update gets shorter if each rank holds states in proportion to its speed.
   [[nodiscard]] std::int64_t least_update_gain(const Dealt& dealt) const;
-  /// What each replica can hold, an equal part being 1; empty: not all of the states.
+  /// Returns how much each replica can hold, where an equal part is 1; empty if not all of the states fit.
   [[nodiscard]] std::vector<double> room(const Dealt& dealt, const PlanEvaluation& equal);
 
   const Problem& problem_;
@@ -86,8 +87,7 @@ class UnevenReplicasSearch {
   PhaseOutcome out_;
   PhaseContext context_;
   std::int64_t work_ns_ = 0;                                  ///< no plan takes less
-  bool closed_ = true;                                        ///< what was not simulated is no faster than the best
-                                                              ///< plan
+  bool closed_ = true;                                        ///< plans that were not simulated are no faster than the best plan
   std::map<std::array<std::int64_t, 5>, double> arithmetic_;  ///< by group, tp, sp, recomputation and samples
 };
 
@@ -194,7 +194,8 @@ std::optional<PlanEvaluation> UnevenReplicasSearch::evaluate(const Dealt& dealt,
   return judged;
 }
 
-/// The replicas of one group that take as many samples are a kind (cost::KindCosts), in the order in which they come.
+/// Returns the kind of each replica (cost::KindCosts), numbered in order of appearance. Replicas of one group with the
+/// same number of samples form a kind.
 std::vector<std::size_t> kinds_of(const Dealt& dealt) {
   const std::vector<std::size_t> group = groups_of(dealt.way);
   std::vector<std::pair<std::size_t, std::int64_t>> known;
@@ -209,7 +210,7 @@ std::vector<std::size_t> kinds_of(const Dealt& dealt) {
 }
 
 std::vector<double> UnevenReplicasSearch::room(const Dealt& dealt, const PlanEvaluation& equal) {
-  // A second plan, its parts unequal by kind, says what a larger part costs.
+  // A second plan, with unequal parts by kind, shows how much a larger part costs.
   const std::vector<std::size_t> kind = kinds_of(dealt);
   const auto replicas = static_cast<double>(kind.size());
   std::vector<std::int64_t> weights;
@@ -234,7 +235,8 @@ std::vector<double> UnevenReplicasSearch::room(const Dealt& dealt, const PlanEva
   return holds;
 }
 
-/// An update that every rank takes as long for takes d / Σ 1/U over d replicas that take U each for equal parts.
+/// Returns the gain of the best parts. An update that takes all ranks equally long takes d / Σ 1/U over d replicas,
+/// where U is the time of a replica for equal parts.
 std::int64_t UnevenReplicasSearch::least_update_gain(const Dealt& dealt) const {
   const std::vector<std::size_t> kind = kinds_of(dealt);
   Program program;
@@ -274,7 +276,7 @@ std::int64_t UnevenReplicasSearch::judge(const Dealt& dealt) {
   return equal->iteration_ns;
 }
 
-/// No higher ones than samples there are, nor than can be faster than the best plan.
+/// Limits the levels to the number of samples, and to those that can be faster than the best plan.
 Levels UnevenReplicasSearch::highest_levels(const ReplicaStrategy& way, ReplicaPaces& paces) const {
   const std::int64_t microbatches = problem_.training.global_batch / way.samples;
   const std::int64_t others = way.samples - std::accumulate(way.replicas.begin(), way.replicas.end(), std::int64_t{0});
@@ -288,8 +290,8 @@ Levels UnevenReplicasSearch::highest_levels(const ReplicaStrategy& way, ReplicaP
   return most;
 }
 
-/// The deal of the shortest passes is simulated first. Another differs from it in its passes alone, m of each, and is
-/// faster by no more than these are shorter.
+/// Simulates the deal of the shortest passes first. Another deal differs from it in its passes alone, m of each, so
+/// it is faster by at most m times the difference.
 void UnevenReplicasSearch::search(const ReplicaStrategy& way) {
   const std::int64_t microbatches = problem_.training.global_batch / way.samples;
   ReplicaPaces paces(*problem_.model, context_.costs(),
@@ -342,7 +344,7 @@ std::vector<ReplicaStrategy> UnevenReplicasSearch::ways() {
 
 PhaseOutcome UnevenReplicasSearch::run() {
   work_ns_ = work_bound_ns(problem_);
-  // Balanced samples of unlike length come out so much more even on a replica that takes more of them that these need
+  // With balanced samples of unequal length, a replica with more samples is loaded so much more evenly that it need
   // not take longer.
   closed_ = problem_.cluster->groups.size() <= kMostReplicaGroups && !length_facts(problem_.training).balanced;
   const std::vector<ReplicaStrategy> all = ways();

@@ -14,7 +14,8 @@ namespace {
 
 using base::kInfinity;
 
-/// Both memories must fit: that of the passes held together, and that of one pass while it runs.
+/// Returns the larger of two bounds, as both memories must fit: that of the passes held together, and that of one
+/// pass while it runs.
 double least(const solve::LayerProblem& held, const solve::LayerProblem& alone, const solve::LayerObjective& objective,
              std::int64_t capacity) {
   return std::max(solve::layers_lower_bound(held, objective, capacity), solve::layers_lower_bound(alone, objective, capacity));
@@ -47,7 +48,7 @@ VirtualProgram::VirtualProgram(const Problem& problem, const OptionTable& table,
   }
 }
 
-/// The layout of a shared table as far as it matters to a stage.
+/// Returns the layout of a shared table as far as it matters to a stage.
 std::int32_t VirtualProgram::table_for(std::int32_t stage) const {
   const std::vector<std::int32_t>& mine = layers_[static_cast<std::size_t>(stage)];
   return program_.uses_table(mine.front(), mine.back() + 1) ? held_table_ : kAnyTable;
@@ -114,7 +115,7 @@ std::int32_t VirtualProgram::best_table(double least_price) const {
   return table_.best_table(costs(0), costs(static_cast<std::int32_t>(model_.layers.size()) - 1));
 }
 
-/// Micro-batch passes of every chunk that a stage is taken to hold.
+/// Returns the number of micro-batch passes of every chunk that a stage is assumed to hold.
 std::int32_t VirtualProgram::passes_of(std::int32_t stage) const {
   return std::max(1, (max_in_flight(schedule_, stage) + schedule_.virtual_stages - 1) / schedule_.virtual_stages);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layer-wise program of a schedule with virtual stages: chunks by the balanced split of plan/split.h, strategies of
-// the layers of each stage by layer_search.h with the micro-batch passes a stage holds. What a stage brings is
-// remembered: of the layouts of a shared table (rule tied-table) only stages with the embedding or the head depend.
+// Solves the layer-wise program of a schedule with virtual stages. The balanced split of plan/split.h decides the
+// chunks. layer_search.h chooses the strategies of the layers of each stage with the micro-batch passes that the
+// stage holds. Results of a stage are cached; only stages with the embedding or the head depend on the layout of a
+// shared table (rule tied-table).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@
 namespace espalier::search {
 
 inline constexpr Mode kTotal = {};  ///< all work of a stage
-/// What is held when all chunks hold their passes, whatever runs then: a bound of what a stage needs.
+/// Returns the problem with only the memory held while all chunks hold their passes, whatever runs then. It bounds
+/// the memory that a stage needs.
 solve::LayerProblem without_transients(solve::LayerProblem p);
 
 class VirtualProgram {
@@ -27,18 +29,19 @@ class VirtualProgram {
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
   void hold_table(std::int32_t table) { held_table_ = table; }
 
-  /// The layout that embedding and head share at least cost, where memory costs what it is worth to their stages, and
-  /// at least `price` a byte.
+  /// Returns the layout that embedding and head share at least cost. Memory is priced at its worth to their stages,
+  /// but at least at `price` per byte.
   [[nodiscard]] std::int32_t best_table(double price) const;
 
-  /// A lower bound of every plan with this split: max over stages of its work with the way down to its first chunk, and
-  /// with the way down and up. Memory: at one moment of a stage's order every chunk holds so many passes.
+  /// Returns a lower bound of every plan with this split. It is the maximum over stages of the work with the warm-up
+  /// to the first chunk, and of the work with warm-up and drain. For memory, every chunk holds a known number of
+  /// passes at one moment of a stage's order.
   double bound();
-  /// Strategies of all layers, with `margin` bytes of every stage left free; empty if a stage does not fit.
+  /// Returns strategies of all layers, with `margin` bytes of every stage left free; empty if a stage does not fit.
   Assignment assignment(std::int64_t margin);
 
  private:
-  /// Least work of a stage: all of it, and (where backward is in one part) its steady time alone.
+  /// Holds the least work of a stage: all of it, and (where the backward pass is in one part) its steady time alone.
   struct Least {
     double all = 0, steady = 0;
   };
@@ -56,7 +59,7 @@ class VirtualProgram {
   Schedule schedule_;
   std::int32_t held_table_ = kAnyTable;
   std::vector<std::int32_t> first_;                               ///< first layer of each pipeline chunk
-  std::vector<std::vector<std::int32_t>> layers_;                 ///< of each stage, in order
+  std::vector<std::vector<std::int32_t>> layers_;                 ///< layers of each stage, in order
   std::map<std::pair<std::int32_t, std::int32_t>, Least> least_;  ///< by (stage, table)
   std::map<std::pair<std::int32_t, std::int32_t>, std::pair<std::int64_t, std::optional<solve::LayerSolution>>>
       solutions_;  ///< with margin

@@ -16,7 +16,7 @@
 namespace espalier::search {
 namespace {
 
-constexpr std::size_t kLeavesAtOnce = 16;  // leaves judged before the best plan is looked at again
+constexpr std::size_t kLeavesAtOnce = 16;  // leaves judged before the best plan is read again
 
 struct BoundedConfiguration {
   Configuration configuration;
@@ -27,7 +27,7 @@ bool by_bound(const BoundedConfiguration& a, const BoundedConfiguration& b) {
   return a.bound_ns != b.bound_ns ? a.bound_ns < b.bound_ns : canonical_less(a.configuration, b.configuration);
 }
 
-/// Uniform plans alone; partitioned operators have no price across groups.
+/// Returns the space of uniform plans; partitioned operators have no price across groups.
 SearchSpace uniform_part(SearchSpace space) {
   space.kind = SpaceKind::uniform;
   space.forbid.try_emplace("offload");
@@ -49,7 +49,7 @@ class WholeClusterSearch {
   PhaseOutcome run();
 
  private:
-  /// A part of the cluster with the order of its groups.
+  /// Holds a part of the cluster with the order of its groups.
   struct Across {
     NodeSet nodes;
     DeviceClasses classes;
@@ -57,7 +57,7 @@ class WholeClusterSearch {
     std::vector<std::int64_t> devices;
     Space space;
   };
-  /// What is known of a configuration that was priced.
+  /// Holds a configuration that was priced, with its bound and plan.
   struct Leaf {
     Configuration configuration;
     std::int64_t bound_ns = 0;
@@ -67,18 +67,19 @@ class WholeClusterSearch {
 
   void search(const NodeSet& nodes);
   void search_schedules(Across& across, std::vector<BoundedConfiguration> schedules);
-  /// What a limit left of a set is not below the best plan on its nodes under the best of the networks.
+  /// Returns a lower bound of the plans on a set's nodes, under the best of its networks. It also bounds the plans of
+  /// the set that a limit leaves out.
   std::int64_t joined_bound(const NodeSet& nodes);
   void try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates);
   [[nodiscard]] std::vector<BoundedConfiguration> layer_choices(Across& across);
   [[nodiscard]] std::vector<BoundedConfiguration> schedule_choices(Across& across, const Configuration& layers);
   [[nodiscard]] std::int64_t compute_bound(const Across& across, const Configuration& c, bool split);
   void search_schedule(Across& across, const Configuration& schedule);
-  /// Judges configurations that are not recomputed; returns those that have no room.
+  /// Judges configurations without recomputation; returns those that do not fit.
   std::vector<Configuration> judge(Across& across, std::vector<BoundedConfiguration> leaves);
-  /// The least recomputation that fits.
+  /// Finds the least recomputation that fits.
   void recompute(Across& across, Configuration c, const std::vector<Recompute>& choices);
-  /// Whether it fits.
+  /// Records a judged plan, and makes it the best one if it is faster; returns whether it fits.
   bool offer(const Plan& plan, const PlanEvaluation& judged);
   std::optional<PlanEvaluation> evaluate(const Plan& plan);
   void leave(std::int64_t bound_ns) { left_ns_ = std::min(left_ns_, bound_ns); }
@@ -92,12 +93,13 @@ class WholeClusterSearch {
   PhaseOutcome out_;
   PhaseContext context_;
   std::int64_t priced_ = 0, most_prices_ = kMostAcrossPrices;
-  std::int64_t joined_ns_ = 0;        ///< of the set that is searched: no plan takes less
+  std::int64_t joined_ns_ = 0;        ///< bound of the set that is being searched: no plan of it takes less
   bool joined_broken_ = false;        ///< some plan does
-  std::int64_t left_ns_ = INT64_MAX;  ///< least bound of what was not looked at
+  std::int64_t left_ns_ = INT64_MAX;  ///< least bound of everything not examined
 };
 
-/// With `split`: of the stages as the engine cuts the layers; without, whatever the number of chunks.
+/// Computes the bound of the layer choice. `split` uses the stages as the engine cuts the layers; otherwise the bound
+/// holds for any number of chunks.
 std::int64_t WholeClusterSearch::compute_bound(const Across& across, const Configuration& c, bool split) {
   const std::vector<std::uint64_t> parts = classes_of_stages(*problem_.cluster, across.nodes, across.classes, c);
   std::vector<std::uint64_t> distinct = parts;
@@ -172,7 +174,7 @@ std::vector<BoundedConfiguration> WholeClusterSearch::schedule_choices(Across& a
 bool WholeClusterSearch::offer(const Plan& plan, const PlanEvaluation& judged) {
   ++out_.simulations;
   if (!context_.offer(plan.pipelines, judged)) return false;
-  // The best network is one that no plan is faster on: should one be, nothing is concluded from it.
+  // No plan should be faster than on the best network. If one is, that bound is not used.
   joined_broken_ = joined_broken_ || judged.iteration_ns < joined_ns_;
   return true;
 }
@@ -211,7 +213,7 @@ std::optional<PlanEvaluation> WholeClusterSearch::evaluate(const Plan& plan) {
   return evaluator_.evaluate(problem_, context_.costs(), plan);
 }
 
-/// Full recomputation of more blocks never needs more memory: the fewest are found by bisection.
+/// Full recomputation of more blocks never needs more memory, so bisection finds the fewest.
 void WholeClusterSearch::recompute(Across& across, Configuration c, const std::vector<Recompute>& choices) {
   const auto try_one = [&](const Recompute& how) {
     c.strategy.recompute = how;
@@ -271,8 +273,8 @@ void WholeClusterSearch::search(const NodeSet& nodes) {
   Space space(*problem_.model, own, problem_.training, *problem_.engine, uniform_part(problem_.space));
   Across across{nodes, classes_of(*problem_.cluster, nodes), std::move(own), devices_of(*problem_.cluster, nodes),
                 std::move(space)};
-  // Bounds of schedule choices know the network, those of layer choices do not: schedule choices are taken in the order
-  // of their bounds over all layer choices, as far as half the prices that are left reach.
+  // Bounds of schedule choices include the network, those of layer choices do not. So schedule choices are taken in
+  // the order of their bounds over all layer choices, until half of the remaining prices are used.
   const std::vector<BoundedConfiguration> layers = layer_choices(across);
   const std::int64_t enough = priced_ + (most_prices_ - priced_) / 2;
   std::size_t next = 0;
@@ -319,7 +321,7 @@ std::int64_t WholeClusterSearch::joined_bound(const NodeSet& nodes) {
   return bound;
 }
 
-/// The first of them where they really lie.
+/// Tries the first candidates on their actual devices.
 void WholeClusterSearch::try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates) {
   const Cluster own = cluster_of(*problem_.cluster, nodes);
   const std::vector<std::int64_t> devices = devices_of(*problem_.cluster, nodes);
@@ -354,7 +356,8 @@ PhaseOutcome WholeClusterSearch::run() {
     if (!orders.all) leave(joined_ns);
     std::int64_t orders_left = static_cast<std::int64_t>(orders.orders.size());
     for (const NodeSet& nodes : orders.orders) {
-      most_prices_ = priced_ + (kMostAcrossPrices - priced_) / orders_left--;  // what an order leaves is the next one's
+      // The next order gets the prices that this one leaves.
+      most_prices_ = priced_ + (kMostAcrossPrices - priced_) / orders_left--;
       if (stopped() || joined_ns >= context_.best_ns()) leave(joined_ns);
       if (!stopped() && joined_ns < context_.best_ns()) search(nodes);
     }

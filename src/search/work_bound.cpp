@@ -14,8 +14,8 @@
 namespace espalier::search {
 namespace {
 
-/// Device-seconds under a profile, whose times need not grow when work is cut up: the least over the sizes of tensor
-/// parallelism that it covers.
+/// Returns device-seconds under a profile, whose times need not grow when work is cut up. They are the least over the
+/// sizes of tensor parallelism that it covers.
 std::vector<double> measured_seconds(const Problem& problem, double speed) {
   const profile::MeasuredOperators& measured = *problem.engine->measured;
   const std::int64_t sequence = problem.training.sequence.main;
@@ -39,7 +39,8 @@ std::vector<double> measured_seconds(const Problem& problem, double speed) {
   return out;
 }
 
-/// Device-seconds a sample of each layer kind, forward and backward, on one device of a group as fast as its kind.
+/// Returns device-seconds per sample of each layer kind, forward and backward, on one device of a group as fast as
+/// its kind.
 std::vector<double> device_seconds(const Problem& problem, std::size_t group, WorkBound::Passes passes) {
   const bool both = passes == WorkBound::Passes::both;
   if (problem.engine->measured != nullptr && !both) return std::vector<double>(problem.model->kinds.size(), 0.0);
@@ -62,7 +63,7 @@ std::vector<double> device_seconds(const Problem& problem, std::size_t group, Wo
   return out;
 }
 
-/// Device-seconds a sample of each layer kind, by group.
+/// Returns device-seconds per sample of each layer kind, by group.
 std::vector<std::vector<double>> seconds_of(const Problem& problem, WorkBound::Passes passes) {
   std::vector<std::vector<double>> out;
   for (std::size_t g = 0; g < problem.cluster->groups.size(); ++g) out.push_back(device_seconds(problem, g, passes));

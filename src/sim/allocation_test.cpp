@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loop of the search must not allocate: counts calls of operator new.
+// Tests that the inner loop of the search does not allocate, by counting calls of operator new.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@ void* operator new(std::size_t size) {
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
-// std::stable_sort asks for its buffer this way; every form must come from malloc, as every form is freed.
+// std::stable_sort requests its buffer this way. Every form must allocate with malloc, as every form is freed.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   ++allocations;
   return std::malloc(size == 0 ? 1 : size);

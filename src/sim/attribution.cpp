@@ -8,14 +8,15 @@
 namespace espalier::sim {
 namespace {
 
-/// The busy intervals of a rank's data stream, walked from left to right.
+/// Walks the busy intervals of a rank's data stream from left to right.
 class DataBusy {
  public:
   DataBusy(const Program& program, const RankClass& rank, const std::vector<std::int64_t>& starts,
            const std::vector<std::int64_t>& ends)
       : program_(program), starts_(starts), ends_(ends), end_(rank.end), next_(next_from(rank.begin)) {}
 
-  /// Nanoseconds of [begin, end) during which the stream is busy. Calls go from left to right and do not overlap.
+  /// Returns the nanoseconds of [begin, end) during which the stream is busy. Calls go from left to right and do not
+  /// overlap.
   std::int64_t within(std::int64_t begin, std::int64_t end) {
     while (next_ < end_ && end_of(next_) <= begin) next_ = next_from(next_ + 1);
     std::int64_t busy = 0;
@@ -38,7 +39,7 @@ class DataBusy {
   std::int32_t end_, next_;
 };
 
-/// A compute instruction that took `took`: what its work says, and the slow-down beyond it.
+/// Adds a compute instruction that took `took`: the parts of its work, and the slow-down beyond them.
 void add_busy(const Instruction& instruction, const cost::Costs& costs, StageId row, std::int64_t took, Attribution& result) {
   Breakdown& b = result.breakdown;
   cost::PhaseTime phase = costs.works[instruction.work()].time;
@@ -51,7 +52,7 @@ void add_busy(const Instruction& instruction, const cost::Costs& costs, StageId 
   result.hidden_ns += phase.hidden_ns;
 }
 
-/// `busy` adds what instruction `i` did in the time given to it.
+/// Attributes the iteration of a rank. `busy_with` adds the parts of instruction `i` within its duration.
 template <typename Busy>
 Attribution attributed(const Program& program, const RankClass& rank, std::int64_t iteration_ns,
                        const std::vector<std::int64_t>& starts, const std::vector<std::int64_t>& ends, const Busy& busy_with) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the iteration of a rank goes, interval by interval along its compute stream. What counts as what:
-// espalier/simulate.h.
+// Attributes the iteration of a rank, interval by interval along its compute stream. espalier/simulate.h defines the
+// categories.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,20 @@ namespace espalier::sim {
 
 struct Attribution {
   Breakdown breakdown;
-  std::int64_t hidden_ns = 0;  ///< collectives beside compute, and communication hidden inside chunks
+  std::int64_t hidden_ns = 0;  ///< collectives overlapped with compute, and communication hidden inside chunks
 };
 
-/// `starts` and `ends` by absolute instruction index.
+/// Attributes an iteration. `starts` and `ends` are by absolute instruction index.
 Attribution attribute(const Program& program, const RankClass& rank, const cost::Costs& costs, std::int64_t iteration_ns,
                       const std::vector<std::int64_t>& starts, const std::vector<std::int64_t>& ends);
 
-/// What a rank was seen to do in a compute instruction, and to wait before it.
+/// Holds the measured parts of a compute instruction of a rank, and its waiting time before it.
 struct MeasuredParts {
   std::int64_t compute_ns = 0, exposed_ns = 0, waited_ns = 0;
 };
-/// Of a rank that was measured; `parts` by absolute instruction index. Idle time before an instruction is a bubble as
-/// far as the rank waited, the rest is work of the host, as is what an instruction took beyond its parts: other.
+/// Attributes the iteration of a measured rank. `parts` is by absolute instruction index. Idle time before an
+/// instruction is a bubble as far as the rank waited. The rest, and the time of an instruction beyond its parts, is
+/// host work: other.
 Breakdown attribute_measured(const Program& program, const RankClass& rank, const std::vector<MeasuredParts>& parts,
                              std::int64_t iteration_ns, const std::vector<std::int64_t>& starts,
                              const std::vector<std::int64_t>& ends);

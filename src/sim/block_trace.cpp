@@ -30,7 +30,7 @@ class BlockWriter {
 
   void phase(const cost::PhaseSteps& phase) {
     const std::vector<cost::StepSpan> spans = cost::step_spans(phase);
-    std::map<std::pair<std::string, StepPart>, int> numbers;  // of an operator's steps
+    std::map<std::pair<std::string, StepPart>, int> numbers;  // numbers of an operator's steps
     for (std::size_t i = 0; i < spans.size(); ++i) {
       const Step& step = phase.steps[i];
       const cost::StepSpan& at = spans[i];

@@ -40,13 +40,13 @@ TEST(BlockTrace, NamesEveryStepAndRunsShiftsBesideThem) {
   };
   const auto step = find("mlp.up forward 0"), shift = find("mlp.up forward 0 shift"), next = find("mlp.up forward 1");
   EXPECT_EQ(shift["ts"], step["ts"]);
-  EXPECT_LT(shift["dur"], step["dur"]);  // inside the node the ring is hidden
+  EXPECT_LT(shift["dur"], step["dur"]);  // the ring is hidden inside the node
   EXPECT_NEAR(next["ts"].get<double>(), step["ts"].get<double>() + step["dur"].get<double>(), 1e-6);
   find("mlp.down gradient 1 shift");
   find("attn.out all-reduce");
 }
 
-// Forward and backward follow each other: the trace ends with both.
+// Forward and backward follow each other, and the trace ends with both.
 TEST(BlockTrace, LastsAsLongAsTheBlock) {
   const Block b;
   const auto trace = block_trace(b.context, block_of(b.model), 8, 8, BlockPartition(kPrimitive));

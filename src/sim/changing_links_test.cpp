@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links that are directed, flap, or run out of tokens, against closed forms by hand. The clusters are read from files,
-// so that the way from a cluster file to the flow network is part of the test.
+// Tests links that are directed, flap, or run out of tokens, against closed forms by hand. The clusters are read from
+// files, so the test includes the path from a cluster file to the flow network.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,10 +36,9 @@ cluster::Topology topology_of(const Cluster& cluster) {
   return std::move(topology).value();
 }
 
-// A full bucket of 7000 tokens at 8 bytes/ns, 1 byte/ns sustained, lasts 7000 / 7 = 1000 ns, for 8000 bytes; the ninth
-// thousand takes 1000 ns
-// more: 2000. After 3500 ns without traffic there are 3500 tokens: they last 500 ns, for 4000 of the second 5000 bytes;
-// the others take 1000 ns.
+// A full bucket of 7000 tokens at 8 bytes/ns, 1 byte/ns sustained, lasts 7000 / 7 = 1000 ns, for 8000 bytes. The
+// ninth thousand takes another 1000 ns: 2000. After 3500 ns without traffic there are 3500 tokens. They last 500 ns,
+// for 4000 of the second 5000 bytes; the others take 1000 ns.
 TEST(TokenBucketLink, RunsEmptyAndFillsAgain) {
   FlowNetwork network({8e9});
   network.add_bucket(0, 8e9, 1e9, 7000);
@@ -49,8 +48,8 @@ TEST(TokenBucketLink, RunsEmptyAndFillsAgain) {
   EXPECT_EQ(run(network), (Ends{{7000, 1}}));
 }
 
-// Two flows of 8000 bytes share 8 bytes/ns: 4 each for 1000 ns, then half a byte each; 4000 left of each take 8000 ns.
-// A third over a link without a bucket is not held up.
+// Two flows of 8000 bytes share 8 bytes/ns: 4 each for 1000 ns, then half a byte each. The remaining 4000 of each
+// take 8000 ns. A third flow over a link without a bucket is not delayed.
 TEST(TokenBucketLink, IsSharedFairly) {
   FlowNetwork network({8e9, 8e9});
   network.add_bucket(0, 8e9, 1e9, 7000);
@@ -60,7 +59,7 @@ TEST(TokenBucketLink, IsSharedFairly) {
   EXPECT_EQ(run(network), (Ends{{4000, 2}, {9000, 0}, {9000, 1}}));
 }
 
-// At or below the sustained rate no token is spent, whatever was moved before.
+// At or below the sustained rate no token is spent, however many bytes were moved before.
 TEST(TokenBucketLink, LastsForEverAtTheSustainedRate) {
   FlowNetwork network({8e9});
   network.add_bucket(0, 8e9, 1e9, 700);
@@ -70,7 +69,8 @@ TEST(TokenBucketLink, LastsForEverAtTheSustainedRate) {
   EXPECT_EQ(run(network), (Ends{{1'000'100, 1}}));
 }
 
-// As the closed form has it, step by step: bytes and pauses at random, to the nanosecond (rounded up at each step).
+// The network equals the closed form step by step: bytes and pauses are random, times exact to the nanosecond
+// (rounded up at each step).
 TEST(TokenBucketLink, EqualsTheClosedForm) {
   const TokenBucket bucket{"a-b", GBps(1.25), GBps(0.15625), Bytes(20'000)};
   FlowNetwork network({1.25e9});
@@ -96,7 +96,7 @@ TEST(TokenBucketLink, EqualsTheClosedForm) {
 constexpr const char* kSites =
     "groups: [{nodes: 2, devices_per_node: 1, device: h100-sxm-80gb}, {nodes: 2, devices_per_node: 1, device: h100-sxm-80gb}]\n";
 
-// 1 byte/ns from a to b and half of that back, both lines shared by the nodes.
+// There is 1 byte/ns from a to b and half of that back. The nodes share both lines.
 TEST(ChangingLinks, Directed) {
   const cluster::Topology topology =
       topology_of(loaded(std::string(kSites) + "links: [{from: a, to: b, bandwidth: 8Gb/s, latency: 0s},"
@@ -109,8 +109,8 @@ TEST(ChangingLinks, Directed) {
   EXPECT_EQ(run(network), (Ends{{2000, 0}, {2000, 1}, {2000, 2}}));
 }
 
-// The same two transfers do not meet where each pair of nodes, or each node, has the rate to itself; where they leave
-// from one node they do if it is the node's.
+// Two transfers share no link if each pair of nodes, or each node, has the rate to itself. If they leave from one
+// node, they share that node's rate.
 TEST(ChangingLinks, SharedByWhom) {
   const auto ends = [](const char* sharing, std::int64_t from, std::int64_t to) {
     const cluster::Topology topology = topology_of(loaded(
@@ -128,8 +128,8 @@ TEST(ChangingLinks, SharedByWhom) {
   EXPECT_EQ(ends("node_pair", 0, 2), (Ends{{2000, 0}, {2000, 1}}));
 }
 
-// Down from 2 to 5 ms and from 7 to 10 ms. 4 MB at 1 byte/ns from 0: 2 ms, 2 ms from 5 to 7: done at 7 ms. One that
-// needs 5 ms ends at 11 ms.
+// The link is down from 2 to 5 ms and from 7 to 10 ms. 4 MB at 1 byte/ns from 0 run for 2 ms, and for 2 ms from 5 to
+// 7: done at 7 ms. A transfer that needs 5 ms ends at 11 ms.
 TEST(ChangingLinks, Flapping) {
   Cluster cluster = loaded(std::string(kSites) + "links: [{from: a, to: b, bandwidth: 8Gb/s, latency: 0s, both: true}]");
   cluster.capacity = {flapping("a-b", Seconds(2e-3), Seconds(3e-3), Seconds(2e-3), 2)};
@@ -143,7 +143,7 @@ TEST(ChangingLinks, Flapping) {
   EXPECT_EQ(run(second), (Ends{{5'000'000, 1}, {11'000'000, 0}}));
 }
 
-// A bucket of a link between groups, in the file's own words: 8 Gb/s until 7 Kb·1000 … = 7000 bytes are gone, 1 Gb/s
+// A link between groups has a bucket, read from the file: 8 Gb/s until 7 Kb·1000 … = 7000 bytes are gone, 1 Gb/s
 // after.
 TEST(ChangingLinks, TokenBucketOfAFile) {
   const cluster::Topology topology = topology_of(
@@ -154,15 +154,15 @@ TEST(ChangingLinks, TokenBucketOfAFile) {
   EXPECT_EQ(run(network), (Ends{{2000, 0}}));
 }
 
-// One of eight interfaces of a node is lost while each of its eight devices sends as much to the other node. The seven
-// others share its load evenly at best: 8/7 of the time. At worst two devices are on one interface: twice the time. Any
-// way of re-routing lies in between.
+// One of eight interfaces of a node is lost while each of its eight devices sends equally much to the other node. At
+// best the seven others share its load evenly: 8/7 of the time. At worst two devices are on one interface: twice the
+// time. Any re-routing lies in between.
 TEST(ChangingLinks, SevenOfEightRails) {
   const auto slowest = [](const std::string& capacity) {
     const cluster::Topology topology = topology_of(loaded("{nodes: 2, device: h100-sxm-80gb, capacity: " + capacity + "}"));
     FlowNetwork network = flow_network(topology);
     const double rate = cluster::route_bandwidth(cluster::nested_topology(loaded("{nodes: 2, device: h100-sxm-80gb}")), 0, 8);
-    const auto bytes = static_cast<std::int64_t>(rate * 0.007);  // 7 ms
+    const auto bytes = static_cast<std::int64_t>(rate * 0.007);  // takes 7 ms
     for (std::int64_t i = 0; i < 8; ++i) network.start(0, transfer(7'000'000, bytes, topology.route(i, 8 + i)));
     return run(network).back().at_ns;
   };
@@ -173,7 +173,8 @@ TEST(ChangingLinks, SevenOfEightRails) {
       14'000'000.0, 4.0);
 }
 
-// Ways with a site in between: both lines are passed. The interfaces of a group of one node bound what leaves it.
+// Paths have a site in between, so both lines are crossed. The interfaces of a group of one node limit its outgoing
+// traffic.
 TEST(ChangingLinks, WaysThroughSites) {
   const cluster::Topology topology =
       topology_of(loaded("groups: [{nodes: 1, devices_per_node: 2, device: l4, site: x, inter_node: {bandwidth: 10Gb/s, "

@@ -104,9 +104,10 @@ std::int32_t Engine::blocked(std::size_t rank) const {
   return first < r.end ? first : -1;
 }
 
-// collectives beside compute
+// collectives overlapped with compute
 
-/// Earliest start of the data head as far as this rank decides it; kNever while it waits for something not timed.
+/// Returns the earliest start of the data head as far as this rank decides it; kNever while it waits for an untimed
+/// instruction.
 std::int64_t Engine::data_ready(const Rank& rank) const {
   const std::int32_t d = rank.head[kData];
   if (d >= rank.end) return kNever;
@@ -116,7 +117,8 @@ std::int64_t Engine::data_ready(const Rank& rank) const {
   return rank.serial ? std::max(ready, rank.free[kCompute]) : ready;
 }
 
-/// The members of a process group start together: raises `start` to the latest. False: not all are here yet.
+/// Makes the members of a process group start together: raises `start` to the latest. Returns false if some are
+/// missing.
 bool Engine::meet(Rank& rank, std::int64_t& start) {
   const Instruction& here = at(rank.head[kData]);
   if (!program_->meets(here)) return true;
@@ -154,8 +156,8 @@ void Engine::start_data(Rank& rank, std::int64_t start) {
   rank.pair.data_running = true;
 }
 
-/// Compute stands still: data runs at full rate until `until`, or until instruction `through` has ended. False: laid
-/// aside.
+/// Runs data at full rate while compute is idle, until `until` or until instruction `through` has ended. Returns
+/// false if the rank must wait for a meeting.
 template <bool kRecord>
 bool Engine::run_data(Rank& rank, std::int64_t until, std::int32_t through) {
   Pair& pair = rank.pair;
@@ -178,7 +180,7 @@ bool Engine::run_data(Rank& rank, std::int64_t until, std::int32_t through) {
   return true;
 }
 
-/// Both streams: runs until the compute head has ended. False: laid aside in the middle, to be resumed.
+/// Runs both streams until the compute head has ended. Returns false if the rank stops in the middle, to be resumed.
 template <bool kRecord>
 bool Engine::run_pair(Rank& rank) {
   Pair& pair = rank.pair;
@@ -220,7 +222,7 @@ bool Engine::compute_beside_data(Rank& rank, std::int32_t i, std::int64_t start)
   Pair& pair = rank.pair;
   const std::int64_t duration = durations_.of(at(i));
   if (rank.serial) {
-    if (pair.data_running) {  // it started before: it ends first
+    if (pair.data_running) {  // it started before, so it ends first
       start = pair.clock + floor_ns(pair.data_left);
       finish_data(rank, start);
     }
@@ -249,7 +251,7 @@ bool Engine::receive(Rank& rank, std::int32_t through) {
       return false;
     }
     const std::int64_t end = std::max(start, end_of(here.match) + durations_.delay(here));
-    // The span shows the transfer: from the send's start on, as far as the stream was free.
+    // The span shows the transfer: from the send's start, or from when the stream became free.
     if constexpr (kRecord) starts_[static_cast<std::size_t>(i)] = std::max(start, starts_[static_cast<std::size_t>(here.match)]);
     finish(rank, i, Stream::recv, end);
   }
@@ -274,7 +276,7 @@ void Engine::send(Rank& rank) {
   }
 }
 
-/// Times instruction i of any stream if it is not timed yet. False: not possible now.
+/// Times instruction i of any stream if it is not timed yet. Returns false if that is not possible now.
 template <bool kRecord>
 bool Engine::known_or_timed(Rank& rank, std::int32_t i) {
   if (known(rank, i)) return true;
@@ -287,7 +289,7 @@ bool Engine::known_or_timed(Rank& rank, std::int32_t i) {
   return false;
 }
 
-/// Raises `start` to the ends of what instruction i waits for.
+/// Raises `start` to the ends of the waits of instruction i.
 template <bool kRecord>
 bool Engine::await(Rank& rank, std::int32_t i, std::int64_t& start) {
   for (const std::int32_t wait : {at(i).wait0, at(i).wait1}) {
@@ -310,7 +312,7 @@ bool Engine::compute(Rank& rank) {
   return true;
 }
 
-/// After the last compute instruction: what the other streams still hold.
+/// Times the remaining instructions of the other streams after the last compute instruction.
 template <bool kRecord>
 bool Engine::drain(Rank& rank) {
   if (!run_data<kRecord>(rank, kNever, rank.end - 1) || rank.head[kData] < rank.end) return false;

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clock of the simulation: gives every instruction of a program its end (and start, if wanted) in integer
-// nanoseconds.
+// Implements the clock of the simulation. It gives every instruction of a program its end (and start, on request) in
+// integer nanoseconds.
 //
-// Each rank has a head per stream. Compute leads: before a compute instruction runs, the receives and collectives it
-// waits for are timed; after it, the sends it releases. `compute` and `data` of a rank share the device (Pair): each at
-// full rate alone, at rates 1/κ_w and 1/κ_c of the collective that runs together. Remaining work is kept in double
-// (exact for κ = 1), ends are rounded down to nanoseconds once each, so that an instruction never takes less than its
-// stand-alone time and two never more than their sum (1/κ_c + 1/κ_w ≥ 1). With stronger factors they run one after the
-// other: what has started ends first, and compute goes before data when both could start.
+// Each rank has a head per stream. Compute leads: before a compute instruction runs, the receives and collectives
+// that it waits for are timed; after it, the sends that it releases. `compute` and `data` of a rank share the device
+// (Pair). Each runs at full rate alone, and at rates 1/κ_w and 1/κ_c if they overlap, with κ of the collective.
+// Remaining work is kept in double (exact for κ = 1), and each end is rounded down to nanoseconds once. An
+// instruction therefore never takes less than its stand-alone time, and two never take more than their sum (1/κ_c +
+// 1/κ_w ≥ 1). With larger factors they run one after the other: the one that started ends first, and compute goes
+// before data if both could start.
 //
-// A rank that needs a transfer its peer has not timed yet, or members of the process group of its collective, is laid
-// aside and woken by them. Unfolded, every collective meets by its group, the exchange of a shared table too. In a
-// folded program a compute stream waits only for what earlier compute made possible, so a rank laid aside for ever is a
-// deadlock of the program. Unfolded programs are exact too when the members of a data group act alike, which uniform
+// A rank stops if it needs a transfer that its peer has not timed yet, or members of its collective's process group.
+// They wake it. In an unfolded program every collective meets by its group, including the exchange of a shared table.
+// In a folded program a compute stream waits only for results of earlier compute. A rank that is never woken is
+// therefore a deadlock of the program. Unfolded programs are also exact if the members of a data group act alike,
+// which uniform plans guarantee.
 // plans guarantee.
 #pragma once
 
@@ -27,7 +29,7 @@
 
 namespace espalier::sim {
 
-/// Stand-alone durations by id. Refilled for every call, memory reused.
+/// Holds stand-alone durations by id. Every call refills it and reuses the memory.
 class Durations {
  public:
   void fill(const Program& program, const cost::Costs& costs);
@@ -35,7 +37,7 @@ class Durations {
     if (instruction.buckets > 1 && instruction.stream == Stream::compute) return of_bucket(instruction);
     return table_[first_[static_cast<std::size_t>(instruction.stream)] + static_cast<std::size_t>(instruction.id)];
   }
-  /// From the end of a send to the end of its receive.
+  /// Returns the time from the end of a send to the end of its receive.
   [[nodiscard]] std::int64_t delay(const Instruction& receive) const {
     return costs_->delays.empty() ? 0 : costs_->delays[receive.transfer()].count();
   }
@@ -43,45 +45,46 @@ class Durations {
  private:
   [[nodiscard]] std::int64_t of_bucket(const Instruction& instruction) const;
   std::vector<std::int64_t> table_;            // works, collectives, transfers
-  std::array<std::size_t, kStreams> first_{};  // of each stream in the table
+  std::array<std::size_t, kStreams> first_{};  // first entry of each stream
   const cost::Costs* costs_ = nullptr;
 };
 
 class Engine final : public NetworkModel {
  public:
-  /// Times the whole program. False on deadlock. `starts` are filled only when `record`.
+  /// Times the whole program. Returns false on deadlock. `starts` are filled only with `record`.
   bool run(const Program& program, const cost::Costs& costs, bool record) override;
 
   [[nodiscard]] std::int64_t iteration_ns() const override { return iteration_; }
   [[nodiscard]] std::int64_t rank_end(std::size_t rank) const override { return ranks_[rank].end_time; }
   [[nodiscard]] const std::vector<std::int64_t>& starts() const override { return starts_; }
   [[nodiscard]] const std::vector<std::int64_t>& ends() const override { return ends_; }
-  /// After a deadlock: the first instruction of `rank` that never started, or −1.
+  /// Returns, after a deadlock, the first instruction of `rank` that never started, or −1.
   [[nodiscard]] std::int32_t blocked(std::size_t rank) const override;
 
  private:
-  /// Compute and data of one rank at work.
+  /// Holds the running compute and data of one rank.
   struct Pair {
-    std::int64_t clock = 0;                  ///< the running ones have been advanced to here
+    std::int64_t clock = 0;                  ///< time up to which they were advanced
     double compute_left = 0, data_left = 0;  ///< stand-alone nanoseconds
-    cost::MutualSlowdown slowdown;           ///< of the collective that runs
+    cost::MutualSlowdown slowdown;           ///< factors of the running collective
     bool compute_running = false, data_running = false;
   };
   struct Rank {
     std::array<std::int32_t, kStreams> head{};  ///< next instruction of each stream
     std::array<std::int64_t, kStreams> free{};  ///< end of the last one
     std::int32_t begin = 0, end = 0;
-    std::int32_t data_gate = 0;  ///< the data head cannot start before this instruction has ended; −1: it may or does
-                                 ///< run
+    /// The data head cannot start before this instruction has ended; −1: it may run, or it runs.
+    std::int32_t data_gate = 0;
     std::int32_t awaited_send = -1;
-    bool serial = false;      ///< compute and data one after the other, as some collective of the rank must
-    bool arrived = false;     ///< at the meeting of its next collective
-    bool at_meeting = false;  ///< laid aside for it
+    /// Compute and data run one after the other, as required by some collective of the rank.
+    bool serial = false;
+    bool arrived = false;     ///< has reached the meeting of its next collective
+    bool at_meeting = false;  ///< stopped until the meeting is complete
     bool queued = false;
     Pair pair;
     std::int64_t end_time = 0;
   };
-  /// The members of a process group at one collective.
+  /// Counts the members of a process group at one collective.
   struct Meeting {
     std::int32_t arrived = 0;
     std::int64_t ready = 0;

@@ -30,7 +30,7 @@ void add_hop(const cluster::Topology& topology, std::int64_t from, std::int64_t 
     if (pairs || topology.range_of(link).names != cluster::LinkRange::Names::pairs) loads[link] += bytes;
 }
 
-/// The loads as weights of one flow, relative to what `unit` carries.
+/// Returns the loads as weights of one flow, relative to the load of `unit`.
 Flow flow_of(const Loads& loads, cluster::LinkId unit) {
   const auto found = loads.find(unit);
   ESPALIER_CHECK(found != loads.end() && found->second >= 0.0);
@@ -41,7 +41,7 @@ Flow flow_of(const Loads& loads, cluster::LinkId unit) {
   return flow;
 }
 
-/// The first link from the first member to another domain, or to the next member.
+/// Returns the first link from the first member to another domain, or to the next member.
 cluster::LinkId unit_link(const cluster::Topology& topology, const std::vector<Members>& domains) {
   const std::int64_t other = domains.size() > 1 ? domains[1].front() : domains.front()[1];
   const std::vector<cluster::LinkId> route = topology.route(domains.front().front(), other);

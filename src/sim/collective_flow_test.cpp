@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads of collectives on two nodes of four devices, counted by hand.
+// Compares loads of collectives on two nodes of four devices with counts by hand.
 #include "sim/collective_flow.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,8 @@ std::map<std::string, double> bytes_of(const cluster::Topology& topology, const 
   return bytes;
 }
 
-// Four rings of 250 bytes a hop. Each device leaves its node in one ring and sends to its neighbour in the other three.
+// There are four rings of 250 bytes a hop. Each device leaves its node in one ring and sends to its neighbour in the
+// other three.
 TEST(CollectiveFlow, ARingThroughTwoNodes) {
   const cluster::Topology topology = two_nodes();
   const Flow ring = ring_flow(topology, {0, 1, 2, 3, 4, 5, 6, 7}, 1000);
@@ -42,7 +43,7 @@ TEST(CollectiveFlow, ARingThroughTwoNodes) {
   }
 }
 
-// One member a node: its NIC carries everything. One node: no NIC, all of it on each port.
+// With one member a node, its NIC carries everything. In one node no NIC is used, and each port carries everything.
 TEST(CollectiveFlow, RingsOfOneMemberANodeAndInOneNode) {
   const cluster::Topology topology = two_nodes();
   const Flow rail = ring_flow(topology, {1, 5}, 1000);
@@ -55,7 +56,7 @@ TEST(CollectiveFlow, RingsOfOneMemberANodeAndInOneNode) {
   EXPECT_DOUBLE_EQ(bytes_of(topology, inside).at("rank:2 NVSwitch in"), 1000);
 }
 
-// 800 bytes a rank, 100 for each of eight: 4 · 100 leave the node, 3 · 100 stay.
+// A rank has 800 bytes, 100 for each of eight: 4 · 100 leave the node, 3 · 100 stay.
 TEST(CollectiveFlow, AnExchangeBetweenTwoNodes) {
   const cluster::Topology topology = two_nodes();
   const Flow exchange = exchange_flow(topology, {0, 1, 2, 3, 4, 5, 6, 7}, 800);

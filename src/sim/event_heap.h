@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The events of a simulation by time: at most one a handle, which can be moved to another time or taken back. Equal
-// times come in the order of their handles. Handles are small numbers; every operation is O(log n).
+// Orders the events of a simulation by time. A handle has at most one event, which can be moved to another time or
+// removed. Equal times are ordered by handle. Handles are small numbers; every operation is O(log n).
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ class EventHeap {
   [[nodiscard]] bool empty() const { return heap_.empty(); }
   [[nodiscard]] std::int64_t first_time() const { return heap_.front().at; }
   [[nodiscard]] Handle first_handle() const { return heap_.front().handle; }
-  /// Puts the handle's event at a time, wherever it was before.
+  /// Sets the time of the handle's event, whether it had one or not.
   void set(Handle handle, std::int64_t at);
-  /// Nothing happens if the handle has no event.
+  /// Removes the handle's event, if it has one.
   void erase(Handle handle);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token buckets of the flow-level network: tokens flow in at the sustained rate and out with the bytes; without tokens
-// the link slows down.
+// Implements token buckets of the flow-level network: tokens flow in at the sustained rate and out with the bytes.
+// Without tokens the link slows down.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@
 namespace espalier::sim {
 namespace {
 
-/// Relative difference of rates that is rounding.
+/// Defines the relative difference of rates that counts as rounding.
 constexpr double kEqualRates = 1e-9;
 
 }  // namespace
@@ -50,7 +50,7 @@ void FlowNetwork::set_tokens(std::size_t index, double tokens) {
   state.tokens = state.least = tokens;
 }
 
-/// When the next one runs empty, as far as is known now.
+/// Returns when the next bucket runs empty, as far as known now.
 std::optional<std::int64_t> FlowNetwork::next_empty_bucket() {
   while (!bucket_events_.empty()) {
     const BucketEvent next = bucket_events_.top();
@@ -60,7 +60,7 @@ std::optional<std::int64_t> FlowNetwork::next_empty_bucket() {
   return std::nullopt;
 }
 
-/// Those that run empty at this moment; settle() slows their links down.
+/// Sets the tokens of buckets that run out at this moment to zero; settle() slows their links down.
 void FlowNetwork::empty_buckets() {
   for (auto next = next_empty_bucket(); next && *next == now_; next = next_empty_bucket()) {
     BucketState& state = buckets_[static_cast<std::size_t>(bucket_events_.top().bucket)];
@@ -72,8 +72,8 @@ void FlowNetwork::empty_buckets() {
   }
 }
 
-/// Tokens of all links whose use may have changed. True where a link's capacity became another, so that rates are to be
-/// found again.
+/// Updates the tokens of all links whose use may have changed. Returns true if a link's capacity changed, so that
+/// rates must be solved again.
 bool FlowNetwork::settle_buckets() {
   if (buckets_.empty()) return false;
   bool again = false;
@@ -95,7 +95,7 @@ bool FlowNetwork::settle_bucket(std::int32_t index) {
   const bool fills = state.used < state.sustained * (1.0 - kEqualRates);
   const bool was_spent = state.spent;
   if (!state.spent && drains && state.tokens <= 0.0) state.spent = true;
-  // A link that is not full holds nobody back: with tokens again, the rates are still those of now.
+  // A link that is not full limits no flow: once it has tokens again, the present rates remain valid.
   if (state.spent && fills && state.size > 0.0) state.spent = false;
   const double lasts = drains ? state.tokens / (state.used - state.sustained) : kForever;
   const bool empties = !state.spent && lasts < kForever - static_cast<double>(now_);

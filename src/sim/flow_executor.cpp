@@ -18,8 +18,7 @@ std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
 FlowExecutor::FlowExecutor(FlowNetwork network, ProgramTraffic traffic)
     : network_(std::move(network)), traffic_(std::move(traffic)) {}
 
-// ---- streams and waits
-// ---------------------------------------------------------------------------------------------------------
+// ---- streams and waits --------------------------------------------------------------------------------------------
 
 void FlowExecutor::prepare(const Program& program, const cost::Costs& costs) {
   ESPALIER_CHECK(program.folded && network_.now() == 0 && traffic_.collectives.size() == program.ranks.size());
@@ -95,7 +94,7 @@ bool FlowExecutor::receive(std::int32_t r) {
   Rank& rank = rank_at(r);
   const std::int32_t i = rank.head[index_of(Stream::recv)];
   if (i >= rank.end || !waits_over(rank, at(i)) || !ended(at(i).match) || arrival(at(i)) > now_) return false;
-  // The span shows the transfer: from the send's start on, as far as the stream was free.
+  // The span shows the transfer: from the send's start, or from when the stream became free.
   const auto end_of = [&](std::int32_t wait) { return wait < 0 ? std::int64_t{0} : ends_[static_cast<std::size_t>(wait)]; };
   starts_[static_cast<std::size_t>(i)] = std::max({rank.free[index_of(Stream::recv)], end_of(at(i).wait0), end_of(at(i).wait1),
                                                    starts_[static_cast<std::size_t>(at(i).match)]});
@@ -103,7 +102,7 @@ bool FlowExecutor::receive(std::int32_t r) {
   return true;
 }
 
-/// When the bytes of a receive whose send has ended are there.
+/// Returns when the bytes of a receive arrive whose send has ended.
 std::int64_t FlowExecutor::arrival(const Instruction& receive) const {
   return ends_[static_cast<std::size_t>(receive.match)] + durations_.delay(receive);
 }
@@ -121,7 +120,7 @@ bool FlowExecutor::start_head(std::int32_t r, Stream stream) {
   return true;
 }
 
-/// The data heads of all that meet, if all are there.
+/// Starts the data heads of all members of a meeting, if all have arrived.
 bool FlowExecutor::start_meeting(std::int32_t r) {
   const Instruction& call = at(rank_at(r).head[index_of(Stream::data)]);
   const std::vector<std::int32_t>& members = program_->groups.at(program_->collectives[call.collective()].pipelines).members;
@@ -136,7 +135,7 @@ bool FlowExecutor::start_meeting(std::int32_t r) {
   return true;
 }
 
-/// Whether the instruction is a reduction between pipelines whose first rank class has not ended it.
+/// Returns whether the instruction is a reduction between pipelines that its first rank class has not ended.
 bool FlowExecutor::waits_for_first(std::int32_t r, const Running& running) const {
   const Instruction& call = at(running.instruction);
   if (call.stream != Stream::data || !program_->meets(call)) return false;
@@ -146,8 +145,7 @@ bool FlowExecutor::waits_for_first(std::int32_t r, const Running& running) const
   return leading.on() && at(leading.instruction).id == call.id;
 }
 
-// ---- an instruction
-// ------------------------------------------------------------------------------------------------------------
+// ---- an instruction -----------------------------------------------------------------------------------------------
 
 const Pieces* FlowExecutor::pieces_of(std::int32_t r, const Instruction& instruction, Running& running) const {
   const auto find = [&](const std::map<std::int32_t, Pieces>& table) -> const Pieces* {
@@ -185,7 +183,7 @@ void FlowExecutor::start(std::int32_t r, Stream stream) {
   starts_[static_cast<std::size_t>(i)] = now_;
 }
 
-/// How many nanoseconds an instruction takes for one of its own.
+/// Returns the factor by which a running instruction is slowed down.
 double FlowExecutor::slowness(const Rank& rank, Stream stream) const {
   const bool both = rank.running[index_of(Stream::compute)].on() && rank.running[index_of(Stream::data)].on();
   if (!both) return 1.0;
@@ -193,7 +191,7 @@ double FlowExecutor::slowness(const Rank& rank, Stream stream) const {
   return stream == Stream::data ? rank.slowdown.communication : 1.0;
 }
 
-/// When the running instruction has `left` ns left.
+/// Returns when the running instruction has `left` ns left.
 std::int64_t FlowExecutor::moment(const Rank& rank, Stream stream, double left) const {
   const Running& running = rank.running[index_of(stream)];
   const double until = std::max(0.0, running.left - left);
@@ -208,7 +206,7 @@ void FlowExecutor::advance(Rank& rank, Stream stream) const {
   running.clock = now_;
 }
 
-/// To be called before compute or data of a rank begins or ends.
+/// Must be called before compute or data of a rank begins or ends.
 void FlowExecutor::advance_pair(Rank& rank) const {
   advance(rank, Stream::compute);
   advance(rank, Stream::data);
@@ -230,7 +228,7 @@ void FlowExecutor::start_pieces(std::int32_t r, Stream stream) {
   }
 }
 
-/// Whether a piece that is due holds the instruction up; it stands still from now on, or goes on.
+/// Returns whether a due piece holds up the instruction, and stops or resumes it accordingly.
 bool FlowExecutor::hold_up(Rank& rank, Stream stream) {
   Running& running = rank.running[index_of(stream)];
   std::erase_if(running.in_flight, [&](const InFlight& f) { return over_[static_cast<std::size_t>(f.activity)]; });
@@ -238,7 +236,7 @@ bool FlowExecutor::hold_up(Rank& rank, Stream stream) {
     return running.held_up ? f.due_left >= running.left : moment(rank, stream, f.due_left) <= now_;
   });
   if (due != running.held_up) {
-    // A piece is due a part of a nanosecond after the moment that is rounded down to this one: nothing of that is lost.
+    // A piece is due a fraction of a nanosecond after the moment that rounds down to this one. That fraction is kept.
     if (due) {
       double first_due = 0;
       for (const InFlight& f : running.in_flight) first_due = std::max(first_due, f.due_left);
@@ -251,7 +249,7 @@ bool FlowExecutor::hold_up(Rank& rank, Stream stream) {
   return due;
 }
 
-/// What a running instruction does at this moment. True: it has ended.
+/// Advances a running instruction at this moment. Returns true if it ended.
 bool FlowExecutor::progress(std::int32_t r, Stream stream) {
   Rank& rank = rank_at(r);
   Running& running = rank.running[index_of(stream)];
@@ -266,15 +264,14 @@ bool FlowExecutor::progress(std::int32_t r, Stream stream) {
   return true;
 }
 
-// ---- time
-// ----------------------------------------------------------------------------------------------------------------------
+// ---- time ---------------------------------------------------------------------------------------------------------
 
 bool FlowExecutor::settle_rank(std::int32_t r) {
   bool any = false;
   for (bool changed = true; changed; any = any || changed) {
     changed = false;
-    // Data once more: where compute has just ended, less than a nanosecond of a collective may be left, which is over
-    // before the next compute slows it down.
+    // Data comes once more: when compute has just ended, less than a nanosecond of a collective may be left. It must
+    // end before the next compute slows it down.
     for (const Stream stream : {Stream::data, Stream::compute, Stream::data, Stream::send})
       changed = progress(r, stream) || changed;
     while (receive(r)) changed = true;
@@ -283,7 +280,7 @@ bool FlowExecutor::settle_rank(std::int32_t r) {
   return any;
 }
 
-/// Everything that happens at this moment.
+/// Processes everything that happens at this moment.
 void FlowExecutor::settle() {
   std::vector<std::int32_t> seen;
   while (!stale_.empty()) {

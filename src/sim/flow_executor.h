@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network model in which everything in flight shares the links: runs a folded program beside a flow network, in one
-// order of events.
+// Implements the network model in which everything in flight shares the links. It runs a folded program together with
+// a flow network, in one order of events.
 //
-// Streams, waits and matching are the engine's (engine.h), and so is what compute and data of a rank do to each other
-// (κ, and one after the other where κ is strong). An instruction makes its nominal nanoseconds, at rate 1 or 1/κ; its
-// pieces (program_traffic.h) become activities of the flow network when it comes to their offsets. An activity that has
-// not ended when its piece is due holds the instruction up until it has: an instruction ends at start + what it takes
-// in the closed form + the time for which its pieces held it up. So a message that sharing stretches delays by as much
-// as it is late, traffic beside compute only by what is later than the end of that compute, and a program whose pieces
-// share nothing takes the closed form's time to the nanosecond.
+// Streams, waits and matching are those of the engine (clock.h), and so is the interaction of compute and data of a
+// rank (κ, and one after the other if κ is large). An instruction makes its nominal nanoseconds, at rate 1 or 1/κ.
+// When it reaches the offset of a piece (program_traffic.h), the piece becomes an activity of the flow network.
 //
-// A message over a long way arrives its delay (Costs::delays) after its bytes have left. A reduction between pipelines
-// starts when all rank classes that meet in it are there; its traffic stands with the first of them
+// An activity that has not ended when its piece is due holds the instruction up until it has. An instruction ends at
+// its start + its closed-form duration + the time for which its pieces held it up. A message that sharing stretches
+// therefore delays by its full lateness. Traffic that overlaps compute delays only by the part after the end of that
+// compute. A program whose pieces share nothing takes the closed form's time to the nanosecond.
+//
+// A message over a long path arrives its delay (Costs::delays) after its bytes have left. A reduction between
+// pipelines starts when all rank classes that meet in it have arrived. Its traffic belongs to the first of them
 // (program_traffic.h), and none ends before that one.
 //
-// Where κ > 1, moments inside compute and data are real numbers that are rounded down: two of them can be a nanosecond
-// nearer to each other than the piece between them is long. Pieces there are activities of a nanosecond less.
+// If κ > 1, moments inside compute and data are real numbers that are rounded down. Two of them can then be a
+// nanosecond closer than the piece between them is long. Such pieces are activities of a nanosecond less.
 //
-// Moments are whole nanoseconds. At one moment everything that ends ends first, then compute, sends and receives start,
-// and collectives last (compute goes before data when both could start), again until nothing changes; then time moves
-// on.
+// Moments are whole nanoseconds. At one moment all endings come first, then compute, sends and receives start, and
+// collectives last. If both could start, compute goes before data. This repeats until nothing changes; then time
+// moves on.
 #pragma once
 
 #include <array>
@@ -34,11 +35,11 @@
 
 namespace espalier::sim {
 
-/// For one run of one program.
+/// Runs one program once.
 class FlowExecutor final : public NetworkModel {
  public:
   FlowExecutor(FlowNetwork network, ProgramTraffic traffic);
-  /// Needs a folded program.
+  /// Requires a folded program.
   bool run(const Program& program, const cost::Costs& costs, bool record) override;
 
   [[nodiscard]] std::int64_t iteration_ns() const override { return iteration_; }
@@ -49,19 +50,19 @@ class FlowExecutor final : public NetworkModel {
   [[nodiscard]] const FlowNetwork& network() const { return network_; }
 
  private:
-  /// A piece under way.
+  /// Describes a piece in flight.
   struct InFlight {
     ActivityId activity = 0;
-    double due_left = 0;  ///< ns of the instruction that are left when it is due
+    double due_left = 0;  ///< remaining ns of the instruction when the piece is due
   };
-  /// An instruction under way.
+  /// Describes a running instruction.
   struct Running {
     std::int32_t instruction = -1;  ///< −1: none
-    std::int64_t clock = 0;         ///< `left` is that of this moment
+    std::int64_t clock = 0;         ///< time to which `left` refers
     std::int64_t total = 0;
     double left = 0;       ///< nominal ns
-    bool held_up = false;  ///< by a piece that is due
-    Pieces cut;            ///< of a bucket
+    bool held_up = false;  ///< a due piece holds it up
+    Pieces cut;            ///< pieces of a bucket
     const Pieces* pieces = nullptr;
     std::size_t next_piece = 0;
     std::vector<InFlight> in_flight;
@@ -71,12 +72,13 @@ class FlowExecutor final : public NetworkModel {
     std::int32_t end = 0;
     std::array<std::int32_t, kStreams> head{};
     std::array<std::int64_t, kStreams> free{};
-    std::array<Running, kStreams> running;  ///< of recv never on: it ends with its send, or its delay after it
-    cost::MutualSlowdown slowdown;          ///< of the collective that runs, or ran last
-    bool serial = false;                    ///< compute and data one after the other
-    bool stale = false;                     ///< to be looked at in this moment
+    /// Never holds a running recv: it ends with its send, or its delay after it.
+    std::array<Running, kStreams> running;
+    cost::MutualSlowdown slowdown;  ///< factors of the running, or last, collective
+    bool serial = false;            ///< compute and data run one after the other
+    bool stale = false;             ///< must be processed at this moment
   };
-  using Timer = std::pair<std::int64_t, std::int32_t>;  ///< when, rank
+  using Timer = std::pair<std::int64_t, std::int32_t>;  ///< time, rank
 
   void prepare(const Program& program, const cost::Costs& costs);
   void leave_room_for_rounding();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs over a flow network: by hand where links are shared, and equal to the closed form where they are not.
+// Tests programs over a flow network: by hand if links are shared, and against the closed form if they are not.
 #include "sim/flow_executor.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using testing::up_to;
 
 constexpr double kGigabyte = 1e9;  // bytes/s: a byte takes a nanosecond
 
-/// `bytes` over one link for as many nanoseconds, after `fixed_ns` that nothing stretches.
+/// Makes a piece of `bytes` over one link for as many nanoseconds, after `fixed_ns` that sharing does not stretch.
 TrafficPiece over(LinkId link, std::int64_t bytes, std::int64_t offset_ns = 0, std::int64_t fixed_ns = 0) {
   TrafficPiece piece{offset_ns, offset_ns + fixed_ns + bytes, {}};
   piece.activity.duration_ns = fixed_ns + bytes;
@@ -44,7 +44,8 @@ Ran run(FlowNetwork network, const Program& program, const cost::Costs& costs, c
   return out;
 }
 
-/// Two stages, GPipe, one layer each: F = 100, B = 200 ns; the only message each way takes 50 ns.
+/// Has two stages under GPipe with one layer each: F = 100, B = 200 ns; the only message in each direction takes 50
+/// ns.
 struct TwoStages {
   explicit TwoStages(std::int32_t microbatches, std::int64_t message_ns = 50) {
     ProgramStructure s = testing::structure(ScheduleKind::gpipe, 2, 1, microbatches);
@@ -63,8 +64,8 @@ struct TwoStages {
   ProgramTraffic traffic;
 };
 
-// F 0–100, message –150, F –250, B –450, message –500, B of stage 0 –700, its reduction –780. Stage 1 reduces 450–530,
-// on another link.
+// The schedule is: F 0–100, message –150, F –250, B –450, message –500, B of stage 0 –700, its reduction –780. Stage
+// 1 reduces 450–530, on another link.
 TEST(FlowExecutor, TakesTheClosedFormWhereNothingIsShared) {
   TwoStages x(1);
   x.traffic.transfers[x.transfer(false)] = {over(0, 50)};
@@ -78,10 +79,10 @@ TEST(FlowExecutor, TakesTheClosedFormWhereNothingIsShared) {
   EXPECT_EQ(flow.first_link.busy_ns, 50);
 }
 
-// The gradient of the only micro-batch leaves stage 1 at 450, when its reduction begins too: over one NIC. The message
-// has 50 bytes and the reduction 80. Both run at half rate until the message has ended at 550; the reduction has made
-// 50 of 80 by then and ends at 580. Stage 0 computes its backward 550–750 and reduces on a link of its own until 830:
-// 50 later than alone.
+// The gradient of the only micro-batch leaves stage 1 at 450, when its reduction also begins, over one NIC. The
+// message has 50 bytes and the reduction 80. Both run at half rate until the message has ended at 550. By then the
+// reduction has made 50 of 80; it ends at 580. Stage 0 computes its backward 550–750 and reduces on a link of its own
+// until 830: 50 later than alone.
 TEST(FlowExecutor, AReductionBesideAMessageOverOneNic) {
   TwoStages x(1);
   x.traffic.transfers[x.transfer(true)] = {over(0, 50)};
@@ -95,10 +96,10 @@ TEST(FlowExecutor, AReductionBesideAMessageOverOneNic) {
   EXPECT_EQ(flow.first_link.highest_share, 1.0);
 }
 
-// Both stages reduce over one link at once, if their backward passes end together: two transfers over one NIC take
-// twice as long. Without messages (0 ns) stage 1 ends its backward at 400 and stage 0 at 600, so let stage 1 reduce 480
-// bytes: 400–600 alone, 200 bytes; then half rate beside the 80 bytes of stage 0, which take 160 until 760; 480 − 200 −
-// 80 = 200 are left and take until 960.
+// Both stages reduce over one link at once if their backward passes end together. Two transfers over one NIC take
+// twice as long. Without messages (0 ns) stage 1 ends its backward at 400 and stage 0 at 600, so stage 1 gets 480
+// bytes to reduce. It moves 200 bytes alone, 400–600. Then it shares the link at half rate with the 80 bytes of stage
+// 0, which take 160 until 760. The remaining 480 − 200 − 80 = 200 take until 960.
 TEST(FlowExecutor, TwoTransfersOverOneNicTakeTwiceAsLong) {
   TwoStages x(1, 0);
   x.costs.collectives[x.program.structure().grad_reduce(ChunkId(1))] = Nanoseconds(480);
@@ -117,8 +118,8 @@ TEST(FlowExecutor, TwoTransfersOverOneNicTakeTwiceAsLong) {
   EXPECT_EQ(flow.iteration_ns, 960);
 }
 
-// The link of the reductions gives half from 490 on. Stage 1 reduces 450–530 alone, stage 0 from 700: 40 of stage 1's
-// 80 bytes are gone at 490, the other 40 take 80 until 570; stage 0 takes 160 until 860.
+// The link of the reductions has half its capacity from 490 on. Stage 1 would reduce 450–530 alone, stage 0 from 700.
+// At 490, 40 of stage 1's 80 bytes are gone, and the other 40 take 80 until 570. Stage 0 takes 160 until 860.
 TEST(FlowExecutor, ALinkThatHalvesInTheMiddleOfAStep) {
   TwoStages x(1);
   x.traffic.collectives[0][x.reduction(0)] = {over(0, 80)};
@@ -131,8 +132,8 @@ TEST(FlowExecutor, ALinkThatHalvesInTheMiddleOfAStep) {
   EXPECT_EQ(flow.first_link.busy_ns, 120 + 160);
 }
 
-// A forward of 100 with 40 bytes beside its compute from 20 on, due at 100: on a link at half rate they take until 100,
-// and nothing is late. At a quarter they take until 180 and the forward ends at 180: of 120 that they are late, 40 were
+// A forward of 100 overlaps 40 bytes from 20 on, due at 100. On a link at half rate they take until 100, and nothing
+// is late. At a quarter they take until 180, and the forward ends at 180: of their 120 late nanoseconds, 40 were
 // hidden.
 TEST(FlowExecutor, TrafficBesideComputeDelaysByWhatIsLaterThanTheCompute) {
   for (const auto& [factor, later] : {std::pair{0.5, 0}, std::pair{0.25, 80}}) {
@@ -156,7 +157,7 @@ TEST(FlowExecutor, ADeadLinkEndsInAnAnswer) {
   EXPECT_FALSE(run(std::move(network), x.program, x.costs, x.traffic).ended);
 }
 
-/// Up to three pieces one after the other in `duration_ns`, the last of them to its end, each on a link of its own.
+/// Returns up to three consecutive pieces in `duration_ns`, the last to its end, each on a link of its own.
 Pieces pieces_on_own_links(std::int64_t duration_ns, std::vector<double>& capacities) {
   Pieces pieces;
   std::int64_t offset = 0;
@@ -171,7 +172,7 @@ Pieces pieces_on_own_links(std::int64_t duration_ns, std::vector<double>& capaci
   return pieces;
 }
 
-/// Links of their own for every collective, every transfer and what lies inside works.
+/// Returns traffic with a separate link for every collective, every transfer and all traffic inside works.
 ProgramTraffic traffic_apart(const Program& program, const cost::Costs& costs, std::vector<double>& capacities) {
   ProgramTraffic traffic;
   traffic.collectives.resize(program.ranks.size());
@@ -191,7 +192,7 @@ ProgramTraffic traffic_apart(const Program& program, const cost::Costs& costs, s
   return traffic;
 }
 
-// Three programs in each of a hundred cases.
+// Each of a hundred cases runs three programs.
 TEST(FlowExecutor, EqualsTheClosedFormToTheNanosecondWhereNothingIsShared) {
   EXPECT_TRUE(rc::check("flow and closed form agree", [] {
     for (int n = 0; n < 3; ++n) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events of the flow-level network: activities start, their flows begin and end, capacities change.
+// Handles events of the flow-level network: activities start, their flows begin and end, capacities change.
 #include "sim/flow_network.h"
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 namespace espalier::sim {
 namespace {
 
-constexpr double kMostBytesPerSecond = 1e15;  ///< nominal, as the readers of clusters have it
+constexpr double kMostBytesPerSecond = 1e15;  ///< nominal, the limit of the cluster readers
 constexpr double kMostFactor = 1000.0;
 
-/// A capacity in bytes/ns as a limit on demands in bytes/s: a hair more, since sums of rounded figures are compared
-/// with it.
+/// Converts a capacity in bytes/ns to a limit on demands in bytes/s. The limit is slightly larger, since it is
+/// compared with sums of rounded figures.
 std::int64_t limit_of(double capacity) { return static_cast<std::int64_t>(capacity / kPerNanosecond * (1.0 + 1e-9)); }
 
 }  // namespace
@@ -52,7 +52,7 @@ void FlowNetwork::apply(const CapacityChange& change) {
   }
 }
 
-/// From now on, in bytes/ns.
+/// Sets the capacity from now on, in bytes/ns.
 void FlowNetwork::set_capacity(LinkId id, double capacity) {
   LinkState& state = link(id);
   const bool before = state.contended();
@@ -74,7 +74,7 @@ void FlowNetwork::check(const Activity& activity) const {
   }
 }
 
-/// A slot for the flow, not yet on its links.
+/// Returns a slot for the flow, which is not yet on its links.
 std::int32_t FlowNetwork::add_flow(std::int32_t activity, const Flow& given, std::int64_t work) {
   if (free_flows_.empty()) {
     free_flows_.push_back(static_cast<std::int32_t>(flows_.size()));
@@ -123,7 +123,7 @@ ActivityId FlowNetwork::start(std::int64_t at_ns, const Activity& given) {
   return state.id;
 }
 
-/// The fixed part is over.
+/// Begins the flows of an activity after its fixed part.
 void FlowNetwork::begin(std::int32_t slot) {
   ActivityState& state = activity(slot);
   state.begun = true;
@@ -132,13 +132,13 @@ void FlowNetwork::begin(std::int32_t slot) {
 
 void FlowNetwork::finish(std::int32_t slot, std::vector<FinishedActivity>& finished) {
   const ActivityState& state = activity(slot);
-  ESPALIER_CHECK(now_ >= state.end);  // nobody is faster than alone
+  ESPALIER_CHECK(now_ >= state.end);  // no activity is faster than alone
   finished.push_back({now_, state.id});
   free_activities_.push_back(slot);
   --active_;
 }
 
-/// All that happens at now_.
+/// Handles all events at now_.
 void FlowNetwork::handle_events(std::vector<FinishedActivity>& finished) {
   const std::size_t before = finished.size();
   while (!capacity_changes_.empty() && capacity_changes_.top().at == now_) {

@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flow-level network: everything that is in flight anywhere in the cluster shares the links by max-min fairness.
+// Implements the flow-level network: everything in flight anywhere in the cluster shares the links by max-min
+// fairness.
 //
-// An activity (a transfer, one phase of a collective) has a duration D in ns, which is what the closed form says when
-// nothing else is on its links, a part F of it that no sharing stretches (latency, host), and flows. It starts at t;
-// its flows begin at t + F, each with a cap of bytes / (D − F), and the activity ends when all of them have ended,
-// never before t + D. So where nothing is shared it ends at t + D, to the nanosecond: a flow that always ran at its cap
-// is kept in integers.
+// An activity (a transfer, one phase of a collective) has flows and a duration D in ns, which is the closed form's time
+// with nothing else on its links. A part F of it is not stretched by sharing (latency, host). It starts at t. Its flows
+// begin at t + F, each with a cap of bytes / (D − F). The activity ends when all of them have ended, never before t +
+// D. If nothing is shared it ends at t + D, to the nanosecond: a flow that always ran at its cap is kept in integers.
 //
 //     rate x_f   max-min fair (solve/max_min.h) under the caps and Σ_f w_fl·x_f ≤ c_l(t), again after each event
 //     left       work of a flow in ns at its cap: d(left)/dt = −x_f / cap_f; it ends at the first whole ns at which
 //                nothing is left
 //     capacity   c_l(t) = nominal · factor(t), piecewise constant
-//     bucket     of a link that has one: c_l at most `full` while there are tokens, `sustained` while there are none;
-//                d(tokens)/dt =
-//                sustained − Σ_f w_fl·x_f, between 0 and the bucket's size, full at the start
-//                (espalier/cluster_change.h has the closed forms). It
-//                runs empty at the first whole ns at which nothing is left; a link in use below the sustained rate has
-//                tokens again at once.
+//     bucket     of a link that has one: c_l is at most `full` while there are tokens, `sustained` while there are
+//                none. Tokens change by d(tokens)/dt = sustained − Σ_f w_fl·x_f, between 0 and the bucket's size, and
+//                are full at the start (espalier/cluster_change.h has the closed forms). The bucket runs empty at the
+//                first whole ns at which nothing is left. A link in use below the sustained rate has tokens again at
+//                once.
 //
-// A link is contended while the caps on it sum up to more than its capacity; other links never hold anybody back. When
-// a flow begins or ends, or a capacity changes, only flows that contended links join to this event can get a new rate,
-// and only those that do are
-// solved: first the flows on the links that changed, beside all others as they are; then with them the flows that the
-// answer leaves neither at their cap nor on a full link on which nobody is faster; until there is none. That is the
-// condition of max-min fairness, flow by flow, and only one set of rates fulfils it. Durations are rounded to whole ns,
-// so a cap may exceed what the link gives by a part of 1/(D − F): for the question of contention a flow counts with
-// bytes / (D − F + 1).
+// A link is contended while the caps on it sum up to more than its capacity; other links never limit a flow. When a
+// flow begins or ends, or a capacity changes, only flows joined to this event by contended links can get a new rate.
+// Only those whose rate changes are solved. First the flows on the changed links are solved, with all others fixed.
+// Then flows are added that the answer leaves neither at their cap nor on a full link on which no flow is faster,
+// until there are none. That is the condition of max-min fairness, flow by flow, and only one set of rates fulfils it.
 //
-// A flow may go over many links at once, with weights: a ring whose hops advance together is one flow over all its
-// hops. Rates are compared as they are, so a byte of a flow should be a byte on the links that it is likely to share.
+// Durations are rounded to whole ns, so a cap may exceed the link's capacity by a part of 1/(D − F). To decide
+// whether a link is contended, a flow counts with bytes / (D − F + 1).
 //
-// Events with equal times happen at once, and rates are found after all of them. Answers depend on the calls alone.
+// A flow may use many links at once, with weights: a ring whose hops advance together is one flow over all its hops.
+// Rates are compared without scaling, so a byte of a flow should be a byte on the links that it is likely to share.
+//
+// Events with equal times happen at once, and rates are solved after all of them. Results depend only on the calls.
 #pragma once
 
 #include <cstdint>
@@ -47,11 +46,12 @@ using LinkId = std::int32_t;
 using ActivityId = std::int64_t;  ///< 0, 1, … in the order of start()
 
 inline constexpr double kPerNanosecond = 1e-9;
-/// 146 years in ns: a flow that would take longer stands still, a bucket that would last longer does not run empty.
+/// Equals 146 years in ns. A flow that would take longer stands still; a bucket that would last longer does not run
+/// empty.
 inline constexpr double kForever = 4.6e18;
 
 struct Flow {
-  std::vector<solve::FlowLink> uses;  ///< links in any order, each as often as it is passed
+  std::vector<solve::FlowLink> uses;  ///< links in any order, each as often as it is used
   std::int64_t bytes = 0;
 };
 
@@ -70,48 +70,49 @@ struct FinishedActivity {
 struct LinkUtilisation {
   double bytes = 0.0;
   std::int64_t busy_ns = 0;    ///< time with at least one flow on the link
-  double highest_share = 0.0;  ///< of its capacity at that moment, at most 1
+  double highest_share = 0.0;  ///< its largest share of the capacity of the moment, at most 1
 };
 
-/// What the network did, for tests and benchmarks.
+/// Counts the work of the network, for tests and benchmarks.
 struct FlowCounters {
   std::int64_t flow_events = 0;   ///< flows that began or ended
-  std::int64_t solves = 0;        ///< times at which rates were found anew
+  std::int64_t solves = 0;        ///< times at which rates were solved
   std::int64_t rounds = 0;        ///< problems solved for them
-  std::int64_t flows_solved = 0;  ///< flows in those
+  std::int64_t flows_solved = 0;  ///< flows in those problems
 };
 
 class FlowNetwork {
  public:
-  /// Bytes/s of each link.
+  /// Takes the bytes/s of each link.
   explicit FlowNetwork(const std::vector<double>& capacities);
 
-  /// From `at_ns` on links first … first + count − 1 have `factor` × nominal capacity. Not in the past.
+  /// Sets links first … first + count − 1 to `factor` × nominal capacity from `at_ns` on, which must not be in the
+  /// past.
   void change_capacity(std::int64_t at_ns, LinkId first, std::int64_t count, double factor);
 
-  /// Gives a link that has none a token bucket, full now: rates in bytes/s, `sustained` ≤ `full`, `size` in bytes.
+  /// Gives a link without a token bucket a full one: rates in bytes/s, `sustained` ≤ `full`, `size` in bytes.
   void add_bucket(LinkId link, double full, double sustained, double size);
-  /// Tokens of bucket `index`, counted in the order in which buckets were added: what there is now, the least that
-  /// there was, and another state than a full one to begin with (before anything starts).
+  /// Return the present tokens of bucket `index` and their minimum so far. Buckets are numbered in the order in which
+  /// they were added. `set_tokens` sets an initial state other than full, before anything starts.
   [[nodiscard]] double tokens(std::size_t index) const;
   [[nodiscard]] double least_tokens(std::size_t index) const;
   [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
   void set_tokens(std::size_t index, double tokens);
 
-  /// `at_ns` is not in the past. The activity is copied.
+  /// Starts a copy of the activity at `at_ns`, which must not be in the past.
   ActivityId start(std::int64_t at_ns, const Activity& activity);
 
-  /// When something will happen next if nothing else is started; none if nothing is under way, or if all that is under
-  /// way stands on dead links for good.
+  /// Returns the time of the next event if nothing else is started. Returns nothing if no activity is in flight, or
+  /// if all of them are on permanently dead links.
   [[nodiscard]] std::optional<std::int64_t> next_event();
 
-  /// Lets time pass until `to_ns`, this moment included, and appends what ended by (time, id).
+  /// Advances the time to `to_ns`, inclusive, and appends the ended activities, ordered by (time, id).
   void advance(std::int64_t to_ns, std::vector<FinishedActivity>& finished);
 
   [[nodiscard]] std::int64_t now() const { return now_; }
   [[nodiscard]] std::int64_t active() const { return active_; }  ///< activities started and not ended
   [[nodiscard]] std::int64_t links() const { return static_cast<std::int64_t>(links_.size()); }
-  /// Up to now, flows under way with the part that they have moved.
+  /// Returns the utilisation up to now. Flows in flight count with the part that they have moved.
   [[nodiscard]] LinkUtilisation utilisation(LinkId link) const;
   [[nodiscard]] const FlowCounters& counters() const { return counters_; }
 
@@ -131,9 +132,9 @@ class FlowNetwork {
     double rate = 0.0;      ///< bytes/ns
     double left = 0.0;      ///< ns at the cap that were left at `since`
     std::int64_t since = 0;
-    double next = 0.0;            ///< rate in the solution that is being sought
+    double next = 0.0;            ///< rate in the solution in progress
     std::int64_t solved = 0;      ///< number of the last solution that this flow is in
-    LinkId bottleneck = kNoLink;  ///< where it was last found to be held: looked at first
+    LinkId bottleneck = kNoLink;  ///< last known bottleneck: checked first
     std::vector<Use> uses;
   };
   struct OnLink {
@@ -142,15 +143,15 @@ class FlowNetwork {
   struct LinkState {
     double capacity = 0.0;      ///< bytes/ns
     std::int64_t limit = 0;     ///< bytes/s, a hair above the capacity
-    std::int64_t demand = 0;    ///< bytes/s: caps of its flows together
-    std::int64_t round = 0;     ///< the last one in which it was met
+    std::int64_t demand = 0;    ///< bytes/s: total caps of its flows
+    std::int64_t round = 0;     ///< last round in which it was met
     std::int32_t met = 0;       ///< its place in met_ then
     bool changed = false;       ///< in changed_
     bool touched = false;       ///< in touched_
-    std::vector<OnLink> flows;  // what an event reads of a link ends here: one cache line
+    std::vector<OnLink> flows;  // the fields that an event reads end here: one cache line
     double used = 0.0;          ///< bytes/ns
     double nominal = 0.0;       ///< bytes/ns
-    double bytes = 0.0;         ///< of flows that ended
+    double bytes = 0.0;         ///< bytes of ended flows
     double highest_share = 0.0;
     std::int64_t busy = 0, busy_since = 0;
     std::int32_t bucket = -1;  ///< in buckets_; −1: none
@@ -175,13 +176,13 @@ class FlowNetwork {
     LinkId link = 0;
     double full = 0.0, sustained = 0.0;  ///< bytes/ns
     double size = 0.0;                   ///< bytes
-    double factor = 1.0;                 ///< of the link's nominal capacity
-    double tokens = 0.0;                 ///< bytes that were there at `since`
-    double least = 0.0;                  ///< of them, ever
-    double used = 0.0;                   ///< bytes/ns that flow since then
+    double factor = 1.0;                 ///< factor of the link's nominal capacity
+    double tokens = 0.0;                 ///< bytes at time `since`
+    double least = 0.0;                  ///< minimum so far
+    double used = 0.0;                   ///< bytes/ns that have flowed since then
     std::int64_t since = 0;
     std::int64_t empty_at = kNoTime;
-    bool spent = false;  ///< the link gives the sustained rate
+    bool spent = false;  ///< the link has the sustained rate
   };
   struct BucketEvent {
     std::int64_t at;
@@ -193,15 +194,15 @@ class FlowNetwork {
     double sum = 0.0;      ///< bytes/ns
     double fastest = 0.0;  ///< rate of a flow
   };
-  /// A contended link on the way of a flow that is being solved.
+  /// Describes a contended link on the path of a flow that is being solved.
   struct MetLink {
     LinkId link = 0;
     std::int32_t users = 0;      ///< uses by flows being solved
     std::int32_t number = 0;     ///< in the problem, if there are several
     double capacity = 0.0;       ///< bytes/ns
-    double left = 0.0;           ///< what the other flows leave over of it
-    double slowest_other = 0.0;  ///< infinite where there is no other
-    Load others, load;           ///< of the other flows; of all, with the rates found
+    double left = 0.0;           ///< capacity that the other flows leave
+    double slowest_other = 0.0;  ///< infinite if there is none
+    Load others, load;           ///< loads of the other flows; of all, with the new rates
     [[nodiscard]] bool full() const;
   };
   struct MetUse {
@@ -215,7 +216,7 @@ class FlowNetwork {
   FlowState& flow(std::int32_t slot) { return flows_[static_cast<std::size_t>(slot)]; }
   ActivityState& activity(std::int32_t slot) { return activities_[static_cast<std::size_t>(slot)]; }
 
-  // flow_network.cpp: what happens when
+  // flow_network.cpp: handles events
   void check(const Activity& activity) const;
   std::int32_t add_flow(std::int32_t activity, const Flow& given, std::int64_t work);
   void begin(std::int32_t activity);
@@ -225,14 +226,14 @@ class FlowNetwork {
   void apply(const CapacityChange& change);
   void set_capacity(LinkId id, double capacity);
 
-  // flow_buckets.cpp: tokens
+  // flow_buckets.cpp: updates tokens
   [[nodiscard]] double capacity_of(const BucketState& bucket) const;
   void empty_buckets();
   bool settle_buckets();
   bool settle_bucket(std::int32_t index);
   [[nodiscard]] std::optional<std::int64_t> next_empty_bucket();
 
-  // flow_rates.cpp: who moves how fast
+  // flow_rates.cpp: sets the rates of flows
   void begin_flow(std::int32_t slot);
   void end_flow(std::int32_t slot);
   void set_rate(std::int32_t slot, double rate);
@@ -241,7 +242,7 @@ class FlowNetwork {
   void touch(LinkId id);
   void settle();
 
-  // flow_sharing.cpp: max-min shares
+  // flow_sharing.cpp: computes max-min shares
   void solve_changed();
   void collect(LinkId id);
   void collect_component();
@@ -268,15 +269,15 @@ class FlowNetwork {
   std::int64_t capacity_changes_made_ = 0;
   std::vector<BucketState> buckets_;
   std::priority_queue<BucketEvent, std::vector<BucketEvent>, std::greater<>>
-      bucket_events_;  ///< also of times that no longer hold
+      bucket_events_;  ///< also at times that are no longer valid
 
   std::vector<LinkId> changed_;        ///< links whose flows need new rates
   std::vector<LinkId> touched_;        ///< links whose load is not yet in highest_share
   std::vector<std::int32_t> solving_;  ///< flows
-  std::vector<std::int32_t> joining_;  ///< flows that need new rates too
+  std::vector<std::int32_t> joining_;  ///< flows that also need new rates
   std::vector<MetLink> met_;
-  std::vector<MetUse> met_uses_;            ///< of the flows being solved, one after the other
-  std::vector<std::size_t> first_met_use_;  ///< by place in solving_, one more at the end
+  std::vector<MetUse> met_uses_;            ///< uses by the flows being solved, in order
+  std::vector<std::size_t> first_met_use_;  ///< by place in solving_, with an extra entry at the end
   solve::MaxMinProblem problem_;
   solve::MaxMinSolver solver_;
   FlowCounters counters_;

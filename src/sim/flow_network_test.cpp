@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flow-level network by hand. A link of 1e9 bytes/s moves one byte a nanosecond.
+// Tests the flow-level network by hand. A link of 1e9 bytes/s moves one byte a nanosecond.
 #include "sim/flow_network.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 constexpr double kByteANanosecond = 1e9;
 using Ends = std::vector<FinishedActivity>;
 
-/// One flow over `links`, each once.
+/// Returns an activity of one flow over `links`, each once.
 Activity transfer(std::int64_t duration, std::int64_t bytes, std::vector<LinkId> links, std::int64_t fixed = 0) {
   Activity activity;
   activity.duration_ns = duration;
@@ -25,7 +25,7 @@ Activity transfer(std::int64_t duration, std::int64_t bytes, std::vector<LinkId>
   return activity;
 }
 
-/// Everything until nothing happens any more.
+/// Advances the network until no event is left.
 Ends run(FlowNetwork& network) {
   Ends ends;
   for (auto next = network.next_event(); next; next = network.next_event()) network.advance(*next, ends);
@@ -39,8 +39,8 @@ TEST(FlowNetwork, ALoneTransferTakesItsDuration) {
   EXPECT_EQ(network.active(), 0);
 }
 
-// 1000 bytes each on one byte/ns. A moves 500 alone, then half a byte/ns: 500 more take 1000 ns, until 1500. B has
-// moved 500 by then and needs 500 ns for the rest.
+// A and B have 1000 bytes each on one byte/ns. A moves 500 alone, then half a byte/ns: another 500 take 1000 ns,
+// until 1500. B has moved 500 by then and needs 500 ns for the rest.
 TEST(FlowNetwork, TwoTransfersShareALink) {
   FlowNetwork network({kByteANanosecond});
   network.start(0, transfer(1000, 1000, {0}));
@@ -48,7 +48,7 @@ TEST(FlowNetwork, TwoTransfersShareALink) {
   EXPECT_EQ(run(network), (Ends{{1500, 0}, {2000, 1}}));
 }
 
-// The second one spends 500 ns on latency first, in which the first has the link to itself; then as above.
+// The second one first spends 500 ns on latency, during which the first has the link to itself; then as above.
 TEST(FlowNetwork, TheFixedPartIsNeitherSharedNorStretched) {
   FlowNetwork network({kByteANanosecond});
   network.start(0, transfer(1000, 1000, {0}));
@@ -65,8 +65,8 @@ TEST(FlowNetwork, WhatFitsTogetherIsNotShared) {
   EXPECT_EQ(network.counters().solves, 0);
 }
 
-// Caps 1/4, 1 and 1 on one byte/ns: 1/4 and 3/8 twice. The two of 300 bytes end at 800, when the slow one is
-// undisturbed as ever.
+// Caps of 1/4, 1 and 1 on one byte/ns give rates of 1/4 and twice 3/8. The two transfers of 300 bytes end at 800; the
+// slow one was never slowed down.
 TEST(FlowNetwork, ASlowTransferKeepsItsCap) {
   FlowNetwork network({kByteANanosecond});
   network.start(0, transfer(4000, 1000, {0}));
@@ -75,8 +75,8 @@ TEST(FlowNetwork, ASlowTransferKeepsItsCap) {
   EXPECT_EQ(run(network), (Ends{{800, 1}, {800, 2}, {4000, 0}}));
 }
 
-// One byte/ns, and a duration that was rounded down: 1001 bytes in 1000 ns pass unhindered (1001 / 1001 ≤ 1). 1003
-// bytes are more than rounding explains: they take 1003 ns.
+// The link has one byte/ns, and a duration was rounded down: 1001 bytes in 1000 ns pass unhindered (1001 / 1001 ≤ 1).
+// 1003 bytes exceed any rounding: they take 1003 ns.
 TEST(FlowNetwork, RoundingIsNotContention) {
   FlowNetwork network({kByteANanosecond});
   network.start(0, transfer(1000, 1001, {0}));
@@ -85,7 +85,7 @@ TEST(FlowNetwork, RoundingIsNotContention) {
   EXPECT_EQ(run(network), (Ends{{3003, 1}}));
 }
 
-// 400 bytes until 400, a quarter byte/ns until 800 (100 bytes), the other 500 at full rate: 1300.
+// It moves 400 bytes until 400, a quarter byte/ns until 800 (100 bytes), and the other 500 at full rate: 1300.
 TEST(FlowNetwork, ACapacityChangesUnderAFlow) {
   FlowNetwork network({kByteANanosecond});
   network.change_capacity(400, 0, 1, 0.25);
@@ -121,8 +121,9 @@ TEST(FlowNetwork, ARaisedCapacityHelpsOnlyWhoShares) {
   EXPECT_EQ(run(network), (Ends{{1000, 0}, {1000, 1}}));
 }
 
-// A ring over four NICs is one flow of 4000 bytes a NIC in 4000 ns; a message of 1000 bytes crosses NIC 2 from 1000 on:
-// half each, the message ends at 3000, when the ring has moved 1000 + 1000; the other 2000 take until 5000.
+// A ring over four NICs is one flow of 4000 bytes a NIC in 4000 ns. A message of 1000 bytes crosses NIC 2 from 1000
+// on. Each gets half, and the message ends at 3000, when the ring has moved 1000 + 1000. The other 2000 take until
+// 5000.
 TEST(FlowNetwork, ARingIsHeldByItsSlowestHop) {
   FlowNetwork network({kByteANanosecond, kByteANanosecond, kByteANanosecond, kByteANanosecond});
   network.start(0, transfer(4000, 4000, {0, 1, 2, 3}));
@@ -134,7 +135,7 @@ TEST(FlowNetwork, ARingIsHeldByItsSlowestHop) {
   EXPECT_DOUBLE_EQ(network.utilisation(2).highest_share, 1.0);
 }
 
-// The same ring as four flows: three hops end at 4000, the fourth at 5000, and with it the activity.
+// The ring is now four flows: three hops end at 4000, the fourth at 5000, and with it the activity.
 TEST(FlowNetwork, AnActivityEndsWithItsLastFlow) {
   FlowNetwork network({kByteANanosecond, kByteANanosecond, kByteANanosecond, kByteANanosecond});
   Activity ring;
@@ -146,7 +147,7 @@ TEST(FlowNetwork, AnActivityEndsWithItsLastFlow) {
   EXPECT_EQ(network.utilisation(0).busy_ns, 4000);
 }
 
-// A flow of 1000 bytes leaves 2000 on the link: 2000 ns there, although its duration says 1000.
+// A flow of 1000 bytes uses the link twice, so that its 2000 bytes take 2000 ns, although its duration is 1000.
 TEST(FlowNetwork, AFlowOverALinkTwice) {
   FlowNetwork network({kByteANanosecond});
   network.start(0, transfer(1000, 1000, {0, 0}));
@@ -176,7 +177,7 @@ TEST(FlowNetwork, EqualTimesComeById) {
   EXPECT_EQ(network.now(), 5000);
 }
 
-// What begins when another ends does not meet it.
+// An activity that begins when another ends does not share with it.
 TEST(FlowNetwork, OneAfterTheOtherIsNotShared) {
   FlowNetwork network({kByteANanosecond});
   network.start(0, transfer(1000, 1000, {0}));
@@ -200,7 +201,7 @@ TEST(FlowNetwork, OnlyTheFlowsThatAnEventTouchesAreSolved) {
   EXPECT_EQ(network.counters().flows_solved, 4 + 3);
 }
 
-// Half way through a flow that is held to half its cap: 1000 ns at half a byte/ns.
+// The test stops half way through a flow that is held to half its cap: 1000 ns at half a byte/ns.
 TEST(FlowNetwork, UtilisationCountsWhatIsUnderWay) {
   FlowNetwork network({kByteANanosecond, 4 * kByteANanosecond});
   Ends ends;
@@ -230,9 +231,9 @@ TEST(FlowNetwork, MisuseIsABug) {
   EXPECT_THROW(FlowNetwork({-1.0}), base::InternalError);
 }
 
-// Two devices of a node share a NIC of 20 GB/s · 0.8; the trace halves the network at 1 µs. 16,000 bytes each at 8
-// bytes/ns: alone 2000 ns, and so they are together until 1000; then 8 bytes/ns for both: the other 8000 bytes each
-// take 2000 ns.
+// Two devices of a node share a NIC of 20 GB/s · 0.8; the trace halves the network at 1 µs. Each sends 16,000 bytes
+// at 8 bytes/ns, which take 2000 ns alone and also together until 1000. Then both share 8 bytes/ns, and the other
+// 8000 bytes each take 2000 ns.
 TEST(FlowNetwork, ATopologyWithATrace) {
   Cluster cluster;
   NodeGroup group;

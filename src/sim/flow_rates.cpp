@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flows of the flow-level network: on and off their links, what they have moved, and when they end.
+// Handles flows of the flow-level network: puts them on and off their links, counts moved bytes, and finds their
+// ends.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,12 +11,13 @@
 namespace espalier::sim {
 namespace {
 
-/// What is left below this part of a nanosecond is rounding.
+/// Defines the fraction of a nanosecond below which a remainder counts as rounding.
 constexpr double kRounding = 1e-6;
-/// Bytes/s of one flow at most: beyond any link, and small enough that a thousand of them can be added up.
+/// Limits the bytes/s of one flow: beyond any link, and small enough that a thousand of them can be added up.
 constexpr double kMostDemand = 2e15;
 
-/// Bytes/s that the flow's cap asks of a link, with its duration's rounding in the flow's favour.
+/// Returns the bytes/s that the flow's cap demands of a link. The rounding of its duration counts in the flow's
+/// favour.
 std::int64_t demand_of(double weight, std::int64_t bytes, std::int64_t work) {
   const double demand = weight * static_cast<double>(bytes) / static_cast<double>(work + 1) * 1e9;
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(demand, kMostDemand)));
@@ -35,7 +37,8 @@ void FlowNetwork::touch(LinkId id) {
   touched_.push_back(id);
 }
 
-/// Puts the flow on its links. On contended ones it waits for settle() to find its rate, else it runs at its cap.
+/// Puts the flow on its links. On contended ones it waits for settle() to find its rate; otherwise it runs at its
+/// cap.
 void FlowNetwork::begin_flow(std::int32_t slot) {
   ++counters_.flow_events;
   FlowState& state = flow(slot);
@@ -60,7 +63,7 @@ void FlowNetwork::begin_flow(std::int32_t slot) {
   if (!contended) set_rate(slot, state.cap);
 }
 
-/// Takes the flow off its links; who shared contended ones with it gets a new rate in settle().
+/// Takes the flow off its links. Flows that shared contended ones with it get a new rate in settle().
 void FlowNetwork::end_flow(std::int32_t slot) {
   ++counters_.flow_events;
   set_rate(slot, 0.0);
@@ -82,7 +85,7 @@ void FlowNetwork::end_flow(std::int32_t slot) {
   free_flows_.push_back(slot);
 }
 
-/// From now on; what was moved until now is accounted for at the rate so far.
+/// Sets the rate from now on. Bytes moved until now count at the previous rate.
 void FlowNetwork::set_rate(std::int32_t slot, double rate) {
   FlowState& state = flow(slot);
   if (rate == state.rate) return;
@@ -106,7 +109,7 @@ void FlowNetwork::schedule_end(std::int32_t slot) {
     events_.erase(flow_handle(slot));
 }
 
-/// Rates for this moment, after all events that happen at it.
+/// Finds the rates for this moment, after all events that happen at it.
 void FlowNetwork::settle() {
   do {
     if (!changed_.empty()) solve_changed();

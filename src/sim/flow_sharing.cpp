@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Max-min shares after an event: the flows on links that changed are solved beside all others as they are, then
-// together with whoever that leaves unheld, until every flow is held (flow_network.h).
+// Finds max-min shares after an event. Flows on changed links are solved with all others fixed. Flows that this
+// leaves unheld join them, until every flow is held (flow_network.h).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,17 +11,17 @@
 namespace espalier::sim {
 namespace {
 
-/// Relative difference of rates and loads that is rounding.
+/// Defines the relative difference of rates and loads that counts as rounding.
 constexpr double kEqualLoads = 1e-11;
 /// Rates that differ by less keep their event.
 constexpr double kUnchanged = 1e-13;
-/// Rounds after which all flows joined by contended links are solved together: chains of them are cheaper at once than
-/// one by one.
+/// After this many rounds all flows joined by contended links are solved together. For long chains this is cheaper
+/// than adding them one by one.
 constexpr int kRoundsOneByOne = 6;
 
 }  // namespace
 
-/// All flows on the link.
+/// Adds all flows on the link.
 void FlowNetwork::collect(LinkId id) {
   for (const OnLink& entry : link(id).flows) {
     FlowState& state = flow(entry.flow);
@@ -41,7 +41,7 @@ void FlowNetwork::collect_component() {
 
 bool FlowNetwork::MetLink::full() const { return load.sum >= capacity * (1.0 - kEqualLoads); }
 
-/// The contended links of the flows being solved, and what others leave over of them.
+/// Finds the contended links of the flows being solved, and the capacity that other flows leave on them.
 void FlowNetwork::meet_links() {
   ++counters_.rounds;
   met_.clear();
@@ -76,7 +76,7 @@ void FlowNetwork::meet_links() {
   }
 }
 
-/// Rates of the flows being solved. A link that only one of them uses is a cap of that flow.
+/// Finds the rates of the flows being solved. A link that only one of them uses is a cap of that flow.
 void FlowNetwork::solve_met() {
   problem_.clear();
   for (MetLink& met : met_)
@@ -107,7 +107,7 @@ void FlowNetwork::solve_met() {
   }
 }
 
-/// Of a link that no flow being solved uses.
+/// Returns the load of a link that no flow being solved uses.
 FlowNetwork::Load FlowNetwork::load_on(const LinkState& on) const {
   Load load;
   for (const OnLink& entry : on.flows) {
@@ -118,14 +118,14 @@ FlowNetwork::Load FlowNetwork::load_on(const LinkState& on) const {
   return load;
 }
 
-/// Whether the link is full and nobody on it is faster.
+/// Returns whether the link is full and no flow on it is faster.
 bool FlowNetwork::holds(LinkId id, double rate) const {
   const LinkState& on = links_[static_cast<std::size_t>(id)];
   const Load load = on.round == counters_.rounds ? met_[static_cast<std::size_t>(on.met)].load : load_on(on);
   return load.sum >= on.capacity * (1.0 - kEqualLoads) && rate >= load.fastest * (1.0 - kEqualLoads);
 }
 
-/// The condition of max-min fairness for one flow.
+/// Returns whether the flow satisfies the condition of max-min fairness.
 bool FlowNetwork::held(FlowState& state, double rate) {
   if (rate >= state.cap * (1.0 - kEqualLoads)) return true;
   if (state.bottleneck != kNoLink && holds(state.bottleneck, rate)) return true;
@@ -137,7 +137,7 @@ bool FlowNetwork::held(FlowState& state, double rate) {
   return false;
 }
 
-/// Whoever is faster on a full link of this flow has to give way.
+/// Adds the flows that are faster on a full link of this flow and must give way.
 void FlowNetwork::collect_faster(std::size_t place) {
   const double rate = flow(solving_[place]).next;
   for (std::size_t u = first_met_use_[place]; u < first_met_use_[place + 1]; ++u) {
@@ -150,13 +150,13 @@ void FlowNetwork::collect_faster(std::size_t place) {
   }
 }
 
-/// Adds the flows without which the rates found are not max-min fair; false if they are.
+/// Adds the flows without which the new rates are not max-min fair. Returns false if there are none.
 bool FlowNetwork::collect_unheld() {
   joining_.clear();
   for (std::size_t i = 0; i < solving_.size(); ++i)
     if (!held(flow(solving_[i]), flow(solving_[i]).next)) collect_faster(i);
   for (const MetLink& met : met_) {
-    const double least = met.load.fastest * (1.0 - kEqualLoads);  // who is as fast on a full link is held there
+    const double least = met.load.fastest * (1.0 - kEqualLoads);  // a flow this fast on a full link is held there
     if (static_cast<std::size_t>(met.users) == link(met.link).flows.size()) continue;
     if (met.full() && met.slowest_other >= least) continue;
     for (const OnLink& entry : link(met.link).flows) {
@@ -174,7 +174,7 @@ bool FlowNetwork::collect_unheld() {
   return solving_.size() > before;
 }
 
-/// New rates for whoever needs one after the changes so far.
+/// Finds new rates for all flows that need one after the changes so far.
 void FlowNetwork::solve_changed() {
   ++counters_.solves;
   solving_.clear();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folding changes nothing: one representative per stage gives the same times, breakdowns and memory as every device.
+// Tests that folding changes nothing: one representative per stage gives the same times, breakdowns and memory as
+// every device.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -16,7 +17,7 @@ namespace {
 using testing::any_case;
 using testing::Case;
 
-/// Equal up to which instruction of the array reached the memory peak.
+/// Returns whether two outcomes are equal, except for the instruction that reached the memory peak.
 bool same(const RankOutcome& a, RankOutcome b) {
   b.memory.instruction = a.memory.instruction;
   return a == b;
@@ -49,7 +50,7 @@ TEST(Folding, ChangesNothing) {
   }));
 }
 
-/// Latest end of what instruction i waits for, streams and transfers included, read off the spans.
+/// Returns the latest end of all that instruction i waits for, including streams and transfers, read from the spans.
 std::int64_t earliest_start(const Program& program, const std::vector<Span>& spans, const RankClass& rank, std::int32_t i) {
   const auto at = [&](std::int32_t k) -> const Instruction& { return program.instructions[static_cast<std::size_t>(k)]; };
   const auto end = [&](std::int32_t k) { return k < 0 ? 0 : spans[static_cast<std::size_t>(k)].end_ns; };
@@ -62,8 +63,8 @@ std::int64_t earliest_start(const Program& program, const std::vector<Span>& spa
   return start;
 }
 
-// Two devices, one stage, two micro-batches: F B F B of 1 ns each, then the reduction. Device 0 is made ready for it
-// after its first backward, at 2; device 1 only at 4. Both reduce from 4 to 9.
+// There are two devices, one stage and two micro-batches: F B F B of 1 ns each, then the reduction. Device 0 is
+// modified to be ready for it after its first backward, at 2; device 1 only at 4. Both reduce from 4 to 9.
 TEST(Folding, DevicesOfAGroupMeet) {
   Plan plan;
   plan.only_pipeline().schedule = {ScheduleKind::one_f_one_b, 1, 1, 2, 1};
@@ -93,7 +94,7 @@ TEST(Simulation, EveryInstructionStartsWhenItMay) {
     const Program program = lower(c.plan, c.model, true);
     const Simulation s = Simulator().run(program, costs_of(c.timing, program.structure()), {true}).value();
     Durations alone;
-    const cost::Costs costs = costs_of(c.timing, program.structure());  // outlives `alone`
+    const cost::Costs costs = costs_of(c.timing, program.structure());  // must outlive `alone`
     alone.fill(program, costs);
     for (const RankClass& rank : program.ranks) {
       for (std::int32_t i = rank.begin; i < rank.end; ++i) {

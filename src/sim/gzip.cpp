@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gzip container (RFC 1952) with modification time 0, no name and operating system "unknown": equal text gives equal
-// bytes.
+// Writes a gzip container (RFC 1952) with modification time 0, no name and operating system "unknown". Equal text
+// gives equal bytes.
 #include <zlib.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Idle time of the schedules with zero communication and uniform stages, as published. F, B, W: times of a whole stage.
+// Compares idle times of the schedules with published figures, for zero communication and uniform stages. F, B and W
+// are times of a whole stage.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ struct Times {
 };
 constexpr std::array<Times, 4> kTimes = {{{12, 12, 12}, {24, 36, 12}, {12, 24, 12}, {36, 48, 24}}};  // W ≤ F, W ≤ B
 
-/// Idle time of each stage in [0, iteration); checks that it is bubble and nothing else, and the same on every stage.
+/// Returns the idle time of each stage in [0, iteration). Checks that it is only bubble, and equal on every stage.
 std::int64_t idle(const Schedule& s, const Times& t) {
   const ProgramStructure low = structure(s.kind, s.stages, s.virtual_stages, s.microbatches);
   const std::int64_t v = s.virtual_stages;
@@ -101,8 +102,8 @@ std::vector<std::int64_t> spans(const Schedule& s, const Times& t) {
   return out;
 }
 
-// ZB-H2, m ≥ 2p − 1: a stage waits for (p−1)(F+B−2W) at most between its first and its last step, as table 2 of the
-// paper has it: with F = B = W for nothing. The step itself also waits for the last stage's first input.
+// ZB-H2 with m ≥ 2p − 1: a stage waits for at most (p−1)(F+B−2W) between its first and its last step, as in table 2
+// of the paper. With F = B = W it does not wait. The step itself also waits for the last stage's first input.
 TEST(IdleTime, ZbH2) {
   for (const Times& t : kTimes) {
     for (const std::int32_t p : kStages) {
@@ -117,9 +118,9 @@ TEST(IdleTime, ZbH2) {
   }
 }
 
-// ZB-V, F = B = W, m ≥ 2p: every stage is busy without a gap from its first step to its last. What is left of [0,
-// iteration) is the fill, i chunk forwards before stage i has its first input, and the drain, p−1−i steps after its
-// last one.
+// ZB-V with F = B = W and m ≥ 2p: every stage is busy without a gap from its first step to its last. The rest of [0,
+// iteration) is the fill and the drain. The fill is i chunk forwards before stage i has its first input, the drain
+// p−1−i steps after its last one.
 TEST(IdleTime, ZbVHasNoneBetweenFirstAndLastStep) {
   constexpr std::int64_t unit = 5;
   for (const std::int32_t p : kStages) {
@@ -144,7 +145,7 @@ TEST(IdleTime, ZbVHasNoneBetweenFirstAndLastStep) {
   }
 }
 
-// Fewer micro-batches than the published figures ask for: still never worse than 1F1B.
+// With fewer micro-batches than the published figures require, they are still never worse than 1F1B.
 TEST(IdleTime, ZeroBubbleSchedulesAreNeverWorse) {
   constexpr Times t{12, 12, 12};
   for (const std::int32_t p : kStages) {

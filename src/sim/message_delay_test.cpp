@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages over long ways: who sends is free when the bytes have left, who receives waits for the way as well
+// Tests messages over long paths: the sender is free when the bytes have left, the receiver also waits for the path
 // (Costs::delays).
 #include <gtest/gtest.h>
 
@@ -8,12 +8,13 @@
 namespace espalier::sim {
 namespace {
 
-// Two stages, three micro-batches, forward and backward 10, sending 5, the way 100, GPipe with sends beside compute.
+// Two stages run three micro-batches under GPipe, with sends overlapped. Forward and backward take 10, sending 5, the
+// path 100.
 //   stage 0   forward 0–10, 10–20, 20–30; sends end at 15, 25, 35
 //   stage 1   inputs at 115, 125, 135: forward until 145, backward 145–155, 155–165, 165–175; sends end at 160, 170,
 //             180
 //   stage 0   gradients at 260, 270, 280: backward until 290
-// A sender held for 105 would have its inputs there at 115, 220, 325.
+// If a sender were held for 105, its inputs would arrive at 115, 220, 325.
 TEST(MessageDelay, HoldsNobody) {
   ProgramStructure structure;
   structure.schedule = {ScheduleKind::gpipe, 2, 1, 3, 1};

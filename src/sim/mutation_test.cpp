@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Broken programs: what validate() accepts runs to its end, and what deadlocks it rejects.
+// Tests broken programs: those that validate() accepts run to their end, and those that deadlock are rejected.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -11,13 +11,13 @@
 namespace espalier::sim {
 namespace {
 
-/// An instruction of the program and an index a little around it.
+/// Returns an instruction of the program and an index near it.
 std::pair<std::size_t, std::int32_t> any_place(const Program& program) {
   const auto i = *rc::gen::inRange<std::size_t>(0, program.instructions.size());
   return {i, static_cast<std::int32_t>(i) + *rc::gen::inRange(-6, 7)};
 }
 
-/// Swaps two instructions of a rank and repairs what points at them, so that only their order changes.
+/// Swaps two instructions of a rank and repairs references to them, so that only their order changes.
 void swap_places(Program& program, std::int32_t a, std::int32_t b) {
   const auto moved = [&](std::int32_t i) { return i == a ? b : i == b ? a : i; };
   std::swap(program.instructions[static_cast<std::size_t>(a)], program.instructions[static_cast<std::size_t>(b)]);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program's messages take: a network model runs the program and gives every instruction its start and end. Two
-// of them exist:
-//     Engine         closed form: every message takes what Costs say, whatever else is under way. The search uses it.
-//     FlowExecutor   flow-level: all messages under way share the links of the cluster.
-// Everything else of a simulation (breakdown, memory) is read off those times in the same way for both.
+// Defines the network model, which determines message times: it runs the program and gives every instruction its
+// start and end. There are two:
+//     Engine         closed form: every message takes its time in Costs, whatever else is in flight. The search uses
+//                    it.
+//     FlowExecutor   flow-level: all messages in flight share the links of the cluster.
+// Everything else of a simulation (breakdown, memory) is derived from those times in the same way for both.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +24,14 @@ class NetworkModel {
   NetworkModel& operator=(NetworkModel&&) = default;
   virtual ~NetworkModel() = default;
 
-  /// Times the whole program. False where not everything ends: a deadlock, or a link that is dead for good.
+  /// Times the whole program. Returns false if not everything ends: a deadlock, or a permanently dead link.
   virtual bool run(const Program& program, const cost::Costs& costs, bool record) = 0;
   [[nodiscard]] virtual std::int64_t iteration_ns() const = 0;
   [[nodiscard]] virtual std::int64_t rank_end(std::size_t rank) const = 0;
-  /// By absolute instruction index; starts are there only after a run with `record`.
+  /// Hold times by absolute instruction index. Starts are present only after a run with `record`.
   [[nodiscard]] virtual const std::vector<std::int64_t>& starts() const = 0;
   [[nodiscard]] virtual const std::vector<std::int64_t>& ends() const = 0;
-  /// After a run that did not end: the first instruction of `rank` that never started, or −1.
+  /// Returns, after a run that did not end, the first instruction of `rank` that never started, or −1.
   [[nodiscard]] virtual std::int32_t blocked(std::size_t rank) const = 0;
 };
 

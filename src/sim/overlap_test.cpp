@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compute and collectives of one rank side by side.
+// Tests overlapped compute and collectives of one rank.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -12,7 +12,7 @@
 namespace espalier::sim {
 namespace {
 
-/// One rank: a forward of 0 ns, then a collective of `c` ns beside a backward of `w` ns. Both start at 0.
+/// Has one rank: a forward of 0 ns, then a collective of `c` ns that overlaps a backward of `w` ns. Both start at 0.
 struct PairOf {
   PairOf(std::int64_t c, std::int64_t w, cost::MutualSlowdown k) {
     ProgramStructure low = testing::structure(ScheduleKind::one_f_one_b, 1, 1, 1, 1);
@@ -31,8 +31,8 @@ struct PairOf {
 
 std::int64_t together(std::int64_t c, std::int64_t w, cost::MutualSlowdown k) { return PairOf(c, w, k).result.iteration_ns; }
 
-// c = 10, w = 20, κ_c = 2, κ_w = 1.25. The collective needs 20 together; in that time compute does 16; 4 are left
-// alone: 24.
+// c = 10, w = 20, κ_c = 2, κ_w = 1.25. The collective takes 20 when overlapped. Meanwhile compute does 16, and its
+// remaining 4 run alone: 24.
 TEST(Overlap, ByHand) {
   const PairOf pair(10, 20, {2.0, 1.25});
   EXPECT_EQ(pair.result.iteration_ns, 24);
@@ -42,10 +42,9 @@ TEST(Overlap, ByHand) {
   EXPECT_EQ(pair.result.ranks[0].hidden_communication_ns, 20);
 }
 
-// Two stages, each with the collective and the backward of the first test, which start together. The last stage slows
-// them down as
-// there: 24. The first one does not: its backward follows and takes 20, 44 in all, its collective 10. With one factor
-// for both it were 48.
+// There are two stages, each with the collective and the backward of the first test, which start together. The last
+// stage slows them down as in that test: 24. The first one does not: its backward follows and takes 20, 44 in all,
+// its collective 10. With one factor for both, the time would be 48.
 TEST(Overlap, EachStageHasItsOwnFactors) {
   ProgramStructure low = testing::structure(ScheduleKind::one_f_one_b, 2, 1, 1, 1);
   low.reduce_gradients = low.overlap_p2p = true;
@@ -63,7 +62,7 @@ TEST(Overlap, EachStageHasItsOwnFactors) {
       if (x.kind == InstructionKind::backward) backward.push_back(i);
       if (x.kind != InstructionKind::grad_reduce) continue;
       reduce.push_back(i);
-      x.wait0 = backward.back() - 1;  // what the backward follows
+      x.wait0 = backward.back() - 1;  // the backward's predecessor
     }
   const Simulation result = Simulator().run(program, costs_of(timing, low), {true}).value();
   const auto span = [&](std::int32_t i) { return result.spans[static_cast<std::size_t>(i)]; };
@@ -74,7 +73,8 @@ TEST(Overlap, EachStageHasItsOwnFactors) {
   EXPECT_EQ(result.iteration_ns, 44);
 }
 
-// κ_c = κ_w = 3: together would be worse than in turn, 1/3 + 1/3 < 1. Compute goes first, then the collective.
+// κ_c = κ_w = 3: overlapping would be slower than running in turn, 1/3 + 1/3 < 1. Compute goes first, then the
+// collective.
 TEST(Overlap, StrongFactorsRunInTurn) {
   const PairOf pair(10, 20, {3.0, 3.0});
   EXPECT_EQ(pair.result.spans[1], (Span{0, 20}));
@@ -103,8 +103,8 @@ TEST(Overlap, BetweenMaximumAndSum) {
   }));
 }
 
-// Pieces, several collectives in a row, idle gaps: with 1/κ_c + 1/κ_w ≥ 1 the iteration is never longer than with
-// everything in turn, and never shorter than compute alone.
+// There are pieces, several consecutive collectives and idle gaps. With 1/κ_c + 1/κ_w ≥ 1 the iteration is never
+// longer than with everything in turn, and never shorter than compute alone.
 TEST(Overlap, WholeProgramsStayBetweenTheBounds) {
   EXPECT_TRUE(rc::check("bounds of a rank with gathers and reductions", [] {
     ProgramStructure low = testing::structure(ScheduleKind::one_f_one_b, 1, 1, *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 9));

@@ -16,7 +16,7 @@ namespace espalier::sim {
 namespace {
 
 constexpr double kUnit = 1e12;      // bytes
-constexpr double kSameTime = 1e-9;  // of a time, as a share
+constexpr double kSameTime = 1e-9;  // as a share of a time
 
 using Devices = std::vector<std::int64_t>;
 
@@ -24,8 +24,8 @@ void add_flow(const Flow& flow, LinkLoads& loads) {
   for (const solve::FlowLink& use : flow.uses) loads[use.link] += use.weight * static_cast<double>(flow.bytes);
 }
 
-/// One message a device of the longer list, `bytes` of each device of `sharing` being shared out evenly among them: of
-/// lists of one length from each to the one at its place.
+/// Adds one message for each device of the longer list. The `bytes` of each of the `sharing` devices are divided
+/// evenly among the messages. If both lists have one length, each device sends to the one at its index.
 void add_messages(const cluster::Topology& topology, const Devices& from, const Devices& to, double bytes, std::size_t sharing,
                   LinkLoads& loads) {
   ESPALIER_CHECK(!from.empty() && !to.empty());
@@ -36,7 +36,7 @@ void add_messages(const cluster::Topology& topology, const Devices& from, const 
       loads[link] += each;
 }
 
-/// Bytes that each rank of a ring passes on for a tensor of `bytes`.
+/// Returns the bytes that each rank of a ring passes on for a tensor of `bytes`.
 double passed_on(CollectiveKind kind, std::size_t ranks, double bytes) {
   if (kind == CollectiveKind::ring_shift || kind == CollectiveKind::point_to_point) return bytes;
   const double once = bytes * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
@@ -52,7 +52,8 @@ cost::ChunkPhase phase_of(InstructionKind kind) {
   }
 }
 
-/// When the rank waits for the traffic of a span: at its end, or, beside compute, when that compute has ended.
+/// Returns when the rank waits for the traffic of a span: at its end, or, if compute hides it, when that compute has
+/// ended.
 std::int64_t due_of(const cost::ChunkSteps& steps, const cost::ChunkSpan& span) {
   std::int64_t due = span.end_ns;
   if (span.beside.empty()) return due;
@@ -95,7 +96,7 @@ class TrafficWriter {
   }
 
  private:
-  /// Chunks whose stage is not like that of the chunk before (price_chunk.cpp).
+  /// Marks chunks whose stage differs from that of the previous chunk (price_chunk.cpp).
   void mark_apart(std::size_t k) {
     const PipelineProgram& part = program_.pipelines[k];
     cost::PlanChunks& chunks = chunks_[k];
@@ -112,7 +113,8 @@ class TrafficWriter {
   void write_transfer(std::size_t r, const Instruction& send) {
     LinkLoads loads;
     const Transfer& transfer = program_.transfers[send.transfer()];
-    // A transfer names what a rank of the stage sends that the activation leaves, which takes its gradient.
+    // A transfer states the bytes that a rank of the stage sends which the activation leaves. That stage also takes
+    // its gradient.
     const auto other = static_cast<std::size_t>(send.peer);
     const std::size_t senders = devices_[transfer.gradient ? other : r].size();
     add_messages(topology_, devices_[r], devices_[other], static_cast<double>(transfer.bytes), senders, loads);
@@ -152,7 +154,8 @@ class TrafficWriter {
                      [](const TrafficPiece& a, const TrafficPiece& b) { return a.offset_ns < b.offset_ns; });
   }
 
-  /// A ring through all pipelines: each rank passes on to its place in the next of them. The first holds all of it.
+  /// Writes a ring through all pipelines: each rank passes on to its index in the next one. The traffic belongs to
+  /// the first.
   void write_meeting(std::size_t r, const Instruction& call) {
     const Collective& collective = program_.collectives[call.collective()];
     const std::vector<std::int32_t>& members = program_.groups.at(collective.pipelines).members;
@@ -163,14 +166,15 @@ class TrafficWriter {
     for (std::size_t n = 0; n < members.size(); ++n) {
       const Devices &from = devices_[static_cast<std::size_t>(members[n])],
                     &to = devices_[static_cast<std::size_t>(members[(n + 1) % members.size()])];
-      // The ranks of the smaller stage answer for the larger parts.
+      // The ranks of the smaller stage send the larger parts.
       add_messages(topology_, from, to, bytes, std::min(from.size(), to.size()), loads);
     }
     made_.collectives[r][call.id] = {piece_of(topology_, loads, 0, costs_.collectives[call.collective()].count())};
   }
 
-  /// As it was priced: under the kind of device that takes longest. A copy of the token table is priced as its first
-  /// stage holds it, which steps do not know: where that differs, they are stretched to the priced time.
+  /// Returns the steps as they were priced: for the slowest kind of device. A copy of the token table is priced as
+  /// its first stage holds it, which the steps do not include. If the times differ, the steps are stretched to the
+  /// priced time.
   [[nodiscard]] cost::ChunkSteps steps_of(std::size_t r, const Instruction& here) {
     const auto pipeline = static_cast<std::size_t>(program_.ranks[r].pipeline);
     const std::int32_t chunk = program_.works[here.work()].chunk.value;
@@ -183,7 +187,8 @@ class TrafficWriter {
     return stretched(std::move(steps), priced);
   }
 
-  /// Replicas that take other samples than an equal part price their passes with these.
+  /// Returns the step book of a pipeline. Replicas with an unequal share of samples price their passes with their own
+  /// samples.
   cost::StepBook& book_of(const cost::RankContext& on, std::size_t pipeline, std::int32_t chunk) {
     const auto key = std::pair(on.context, pipeline);
     if (const auto known = books_.find(key); known != books_.end()) return known->second;
@@ -215,7 +220,7 @@ class TrafficWriter {
     return program_.ranges[static_cast<std::size_t>(work.ranges_begin)].strategy;
   }
 
-  /// A collective of `bytes` (cost/collective.h) in all groups of the rank's devices.
+  /// Returns the loads of a collective of `bytes` (cost/collective.h) in all groups of the rank's devices.
   LinkLoads groups(std::size_t r, CollectiveKind kind, GroupKind group, std::int32_t strategy, double bytes) {
     const auto [known, fresh] = unit_loads_.try_emplace({r, kind, group, strategy});
     if (fresh) known->second = loads_of_unit(r, kind, group, laid_out(r, strategy));
@@ -224,8 +229,8 @@ class TrafficWriter {
     return loads;
   }
 
-  /// The strategy, or the rank's own where it spans other numbers of devices: a copy of the token table is reduced as
-  /// the embedding is laid out, whose stage may be larger or smaller.
+  /// Returns the strategy, or the rank's own if the strategy spans another number of devices. A copy of the token
+  /// table is reduced in the layout of the embedding, whose stage may be larger or smaller.
   [[nodiscard]] const Strategy& laid_out(std::size_t r, std::int32_t strategy) const {
     const auto at = [&](std::int32_t i) -> const Strategy& { return program_.strategies[static_cast<std::size_t>(i)]; };
     const auto devices = [](const Strategy& s) { return static_cast<std::size_t>(s.tp) * static_cast<std::size_t>(s.cp * s.dp); };
@@ -251,8 +256,8 @@ class TrafficWriter {
     return loads;
   }
 
-  /// The rank's hops of the rings through the stages that hold a copy: each device passes on to its place in the next
-  /// of them.
+  /// Returns the loads of the rank's hops in the rings through the stages that hold a copy. Each device passes on to
+  /// its index in the next stage.
   [[nodiscard]] LinkLoads copies(std::size_t r, const CollectivePart& part) const {
     LinkLoads loads;
     const std::vector<std::int32_t>& members = program_.groups.at(program_.ranks[r].table_copies).members;
@@ -273,8 +278,9 @@ class TrafficWriter {
   std::vector<cost::PlanChunks> chunks_;  // by pipeline
   std::deque<cost::PlanChunks> unequal_;
   std::map<std::pair<const cost::CostContext*, std::size_t>, cost::StepBook> books_;
-  std::vector<Devices> devices_;                                                                      // by rank
-  std::map<std::tuple<std::size_t, CollectiveKind, GroupKind, std::int32_t>, LinkLoads> unit_loads_;  // of kUnit bytes
+  std::vector<Devices> devices_;  // by rank
+  // For kUnit bytes.
+  std::map<std::tuple<std::size_t, CollectiveKind, GroupKind, std::int32_t>, LinkLoads> unit_loads_;
   ProgramTraffic made_;
 };
 
@@ -287,8 +293,8 @@ TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads,
   piece.activity.fixed_ns = duration_ns;
   double slowest_s = 0, on_slowest = 0;
   for (const auto& [link, bytes] : loads) slowest_s = std::max(slowest_s, bytes / topology.range_of(link).capacity);
-  // Links take shares of what the flow counts in: of equally slow ones that with most bytes, whatever numbers links
-  // have.
+  // Links take shares of the flow's bytes. Among equally slow links the one with most bytes defines them, independent
+  // of link numbers.
   for (const auto& [link, bytes] : loads)
     if (bytes / topology.range_of(link).capacity >= slowest_s * (1 - kSameTime)) on_slowest = std::max(on_slowest, bytes);
   const double longest_s = static_cast<double>(duration_ns) * 1e-9;

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the instructions of a program put on the links of a cluster, rank class by rank class.
+// Derives the load of a program's instructions on the links of a cluster, by rank class.
 //
-// A rank class stands for devices that do the same at the same time. What all of them move is one flow: its weights say
-// what each link carries of the messages of all members of the class together, so that nobody of the class runs ahead
-// of the others, and NICs that the devices of a class share are loaded as the closed form has it. A byte of the flow is
-// a byte on the link that it fills most.
+// A rank class represents devices that do the same at the same time. Their traffic is one flow. Its weights are the
+// total load of each link from the messages of all members. No member thus runs ahead of the others, and NICs shared
+// by devices of a class are loaded as in the closed form. A byte of the flow is a byte on the link that it fills
+// most.
 //
-// Between stages of unlike numbers of devices each device of the larger one talks to the one at its share of the
-// smaller one's list; what all ranks of the stage that an activation leaves send is divided evenly among these pairs. A
-// reduction between pipelines is a ring through the stages that meet, and stands with the first of them: the others end
-// no earlier (flow_executor.h).
+// Between stages of unlike size each device of the larger one communicates with the device at its share of the
+// smaller one's list. The total bytes sent by the stage that an activation leaves are divided evenly among these
+// pairs. A reduction between pipelines is a ring through the stages that meet, and belongs to the first of them: the
+// others end no earlier (flow_executor.h).
 //
 // An instruction of nominal duration N is a list of pieces. A piece starts when the instruction has made `offset` of
-// its N ns, and is an activity of the flow network with D = `duration`, of which V = what the bytes take on its fullest
-// link alone can be stretched, F = D − V cannot (latency, start, ramp). It is due at `due` ≥ offset + D: the
-// instruction goes no further until the piece has ended. due > offset + D where the piece runs beside compute. Where
-// the closed form is faster than the links (reduction inside switches, traffic that it counts as waiting elsewhere),
-// bytes are scaled to what the links carry in D, so that alone the piece takes D.
+// its N ns. It is an activity of the flow network with D = `duration`. V, the time of its bytes on its fullest link
+// alone, can be stretched; F = D − V cannot (latency, start, ramp). The piece is due at `due` ≥ offset + D: the
+// instruction does not pass this point until the piece has ended. due > offset + D if compute hides the piece.
+//
+// The closed form may be faster than the links (reduction inside switches, traffic that it counts as waiting
+// elsewhere). Bytes are then scaled to the amount that the links carry in D, so that the piece takes D if it is
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -44,15 +46,16 @@ struct ProgramTraffic {
   std::map<std::int32_t, Pieces> works;                     ///< by WorkId
 };
 
-/// Bytes by link of everything that moves together.
+/// Maps links to the bytes of everything that moves together.
 using LinkLoads = std::map<cluster::LinkId, double>;
-/// A piece from `offset_ns` on that carries `loads` in `duration_ns` where nothing else is on its links.
+/// Returns a piece from `offset_ns` on that carries `loads` in `duration_ns` if nothing else is on its links.
 TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads, std::int64_t offset_ns,
                       std::int64_t duration_ns);
 
-/// `program` folded, of `plan`, priced (its parts are filled in). Devices of the program are devices of the topology.
-/// What runs inside works are the steps of their chunks (cost/chunk_steps.h), each its message or messages at once.
-/// `contexts`: under which the ranks were priced (cost/rank_contexts.h).
+/// Derives the traffic of `program`, which must be folded, of `plan`, and priced (its parts are filled in). Devices
+/// of the program are devices of the topology. Traffic inside works follows the steps of their chunks
+/// (cost/chunk_steps.h); all messages of a step move at once. `contexts` are those under which the ranks were priced
+/// (cost/rank_contexts.h).
 ProgramTraffic traffic_of(const cost::RankContexts& contexts, const Plan& plan, const Program& program, const cost::Costs& costs,
                           const cluster::Topology& topology);
 

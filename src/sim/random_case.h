@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random plans and timings for property tests: every schedule, up to 4 stages and 12 devices a stage, random
-// collectives, buckets, overlap, slow-down, memory.
+// Generates random plans and timings for property tests: every schedule, up to 4 stages and 12 devices a stage,
+// random collectives, buckets, overlap, slow-down, memory.
 #pragma once
 
 #include <rapidcheck.h>
@@ -41,7 +41,7 @@ inline Strategy any_strategy() {
   return s;
 }
 
-/// A plan with the fields that structure reads: devices stage after stage, a few layers a chunk.
+/// Returns a plan with the fields that structure reads: devices stage after stage, a few layers a chunk.
 inline Plan any_plan() {
   Plan plan;
   plan.only_pipeline().schedule = any_schedule();
@@ -58,7 +58,7 @@ inline Plan any_plan() {
   return plan;
 }
 
-/// An embedding whose table is trained: what is tied is reduced.
+/// Returns an embedding whose table is trained, so that a tied table is reduced.
 inline LayerKind table_layer_kind() {
   Operator table;
   table.kind = OperatorKind::embedding;

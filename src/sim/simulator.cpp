@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public face of the simulation: clock (engine), attribution and memory replay put together.
+// Implements the public interface of the simulation: clock (engine), attribution and memory replay together.
 #include "sim/simulator.h"
 
 #include "base/invariant.h"
@@ -15,7 +15,7 @@ struct Simulator::Scratch {
 
 namespace {
 
-/// Whether the columns belong to a program.
+/// Returns whether the cost columns match the program.
 bool fits(const Program& program, const cost::Costs& costs) {
   return costs.works.size() == program.works.size() && costs.collectives.size() == program.collectives.size() &&
          costs.transfers.size() == program.transfers.size() && costs.stages.size() == static_cast<std::size_t>(program.stages());
@@ -33,7 +33,7 @@ Error mismatch(const Program& program, const cost::Costs& costs) {
                ""};
 }
 
-/// Names the first blocked instruction of up to eight ranks.
+/// Returns an error that names the first blocked instruction of up to eight ranks.
 Error deadlock(const Program& program, const NetworkModel& engine) {
   std::string found;
   int named = 0;

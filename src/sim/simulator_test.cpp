@@ -20,7 +20,8 @@ Simulation simulate(const Program& program, const cost::test::ByChunk& timing) {
   return result.value();
 }
 
-// Two stages, two micro-batches, F = 2, B + W = 3, sends free. Time runs to the right, one column a nanosecond:
+// There are two stages and two micro-batches, F = 2, B + W = 3, sends free. Time runs to the right, one column a
+// nanosecond:
 //   stage 0  F0F0F1F1...B0B0B0..B1B1B1     14: idle [4,7) and [10,12)
 //   stage 1  ..F0F0B0B0B0F1F1B1B1B1..
 // F0 reaches stage 1 at 2; B0 ends there at 7, F1 at 9, B1 at 12. Stage 0: B0 [7,10), B1 [12,15).
@@ -34,8 +35,8 @@ TEST(Simulator, TwoStagesByHand) {
   EXPECT_EQ(s.ranks[1].end_ns, 12);
 }
 
-// A send of 4 ns delays the other side by 4: F0 at stage 1 from 6. With sends that block, stage 0 starts F1 at 6, not
-// at 2.
+// A send of 4 ns delays the other side by 4: F0 at stage 1 runs from 6. With blocking sends, stage 0 starts F1 at 6,
+// not at 2.
 TEST(Simulator, SendsTakeTimeAndMayBlock) {
   ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 2);
   cost::test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
@@ -51,7 +52,7 @@ TEST(Simulator, SendsTakeTimeAndMayBlock) {
   EXPECT_EQ(s.iteration_ns, 20);  // F1 reaches stage 1 at 12: F1 [12,14) B1 [14,17); stage 0: B1 [17,20)
 }
 
-// One stage: F [0,2), B [2,5), then the reduction of 4 ns that nothing hides, then the update of 1 ns.
+// One stage runs F [0,2), B [2,5), then an exposed reduction of 4 ns, then the update of 1 ns.
 TEST(Simulator, ReductionAfterComputeIsExposed) {
   ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1);
   low.reduce_gradients = true;
@@ -63,8 +64,8 @@ TEST(Simulator, ReductionAfterComputeIsExposed) {
   EXPECT_EQ(s.ranks[0].hidden_communication_ns, 0);
 }
 
-// An end of step of 10 ns: 3 wait for a reduction, 2 launch kernels, 4 are host work, so that the update is 1. Host
-// work stays under `optimizer`, named beside it.
+// The end of the step takes 10 ns: 3 wait for a reduction, 2 launch kernels, 4 are host work, so the update is 1.
+// Host work is part of `optimizer` and also reported by its own field.
 TEST(Simulator, TheEndOfTheStepIsAttributedByItsParts) {
   const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1);
   cost::test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
@@ -80,8 +81,8 @@ TEST(Simulator, TheEndOfTheStepIsAttributedByItsParts) {
   EXPECT_EQ(s.iteration_ns, 15);
 }
 
-// Backward of 8 in two buckets of 4; the reduction of the first bucket (3 ns) hides under the second bucket: [2+4, 9).
-// The reduction of the second starts with the end of compute, 10, and is exposed.
+// The backward of 8 has two buckets of 4. The reduction of the first bucket (3 ns) hides under the second bucket:
+// [2+4, 9). The reduction of the second starts with the end of compute, 10, and is exposed.
 TEST(Simulator, ReductionBesideComputeIsHidden) {
   ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1, 2);
   low.reduce_gradients = low.overlap_reduce = true;
@@ -93,7 +94,7 @@ TEST(Simulator, ReductionBesideComputeIsHidden) {
   EXPECT_EQ(s.ranks[0].hidden_communication_ns, 3);
 }
 
-// The parts of a phase: compute 5, exposed 2, other 1; hidden 4 is reported apart.
+// A phase has the parts compute 5, exposed 2, other 1; hidden 4 is reported separately.
 TEST(Simulator, PhasesAreAttributedByTheirParts) {
   const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 2);
   cost::test::ByChunk timing = uniform(low.schedule, 0, 0, 0);
@@ -103,8 +104,8 @@ TEST(Simulator, PhasesAreAttributedByTheirParts) {
   EXPECT_EQ(s.ranks[0].hidden_communication_ns, 8);
 }
 
-// 1F1B on two stages: stage 0 holds two micro-batches. Static 1000, saved 100, backward transient 7 → 1207 tensors at
-// the first backward; reserve 10 % of that, rounded down: 120.
+// Under 1F1B on two stages, stage 0 holds two micro-batches. Static 1000, saved 100, backward transient 7 → 1207
+// tensors at the first backward. The reserve is 10 % of that, rounded down: 120.
 TEST(Simulator, MemoryPeakAndItsMoment) {
   const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 3);
   cost::test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
@@ -145,8 +146,8 @@ TEST(Simulator, SplitBackwardFreesInTwoSteps) {
 TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
   const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 1);
   Program program = lower(low);
-  // rank 0: forward, send, recv_grad, backward, optimizer. Let the recv come before the forward, and the forward wait
-  // for it.
+  // Rank 0 has forward, send, recv_grad, backward, optimizer. The recv is moved before the forward, and the forward
+  // waits for it.
   std::swap(program.instructions[1], program.instructions[2]);
   std::swap(program.instructions[0], program.instructions[1]);
   program.instructions[0].match = 8;

@@ -20,7 +20,7 @@ using cost::ChunkSteps;
 using cost::PhaseTime;
 using Kind = InstructionKind;
 
-/// The instructions that make one pass of a micro-batch through a chunk: one, or its buckets.
+/// Holds the instructions of one pass of a micro-batch through a chunk: one, or its buckets.
 struct Passage {
   std::size_t rank = 0;
   WorkId work;
@@ -29,7 +29,7 @@ struct Passage {
   std::vector<std::int32_t> instructions;
 };
 
-/// From the time inside a pass that runs alone to the time of the simulation.
+/// Maps the time inside a pass that runs alone to the time of the simulation.
 class Clock {
  public:
   Clock(const Passage& pass, const PhaseTime& whole, const Simulation& simulation) {
@@ -52,7 +52,7 @@ class Clock {
   }
 
  private:
-  std::vector<std::int64_t> ends_;  ///< of the buckets, running alone
+  std::vector<std::int64_t> ends_;  ///< ends of the buckets, running alone
   std::vector<Span> spans_;
 };
 
@@ -78,7 +78,7 @@ class StepTrackWriter {
   }
 
  private:
-  /// Of the first rank of each stage, in the order of the program.
+  /// Returns the passes of the first rank of each stage, in the order of the program.
   [[nodiscard]] std::vector<Passage> passages() const {
     std::vector<Passage> out;
     std::vector<bool> seen(static_cast<std::size_t>(program_.schedule().stages), false);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs inside the compute instructions of a timeline (espalier/timeline.h, TimelineStep): every step of every
-// layer, its collectives with kind, group and bytes, and what they run beside (cost/chunk_steps.h).
+// Adds the steps inside the compute instructions of a timeline (espalier/timeline.h, TimelineStep). It shows every
+// step of every layer, its collectives with kind, group and bytes, and the compute that they overlap
+// (cost/chunk_steps.h).
 //
-// Steps are laid out in the time that the instruction takes alone, and stretched evenly where it took longer in the
-// simulation (compute beside data-parallel collectives) or was cut into buckets. Shown are the first rank of each
-// stage, and of its instructions those of the first micro-batch, or all where that makes no more than kFewSteps of
-// them.
+// Steps are laid out in the stand-alone time of the instruction. They are stretched evenly if it took longer in the
+// simulation (compute overlapped with data-parallel collectives) or was cut into buckets. Only the first rank of each
+// stage is shown. Its instructions of the first micro-batch are shown, or all if they have at most kFewSteps steps.
 #pragma once
 
 #include <cstddef>

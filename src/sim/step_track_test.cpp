@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps in the timeline: inside their instructions, stretched with them, on tracks of their own.
+// Tests steps in the timeline: inside their instructions, stretched with them, on tracks of their own.
 #include "sim/step_track.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A decoder of four blocks under pp 2 · tp 2 · dp 2 on eight devices.
+/// Has a decoder of four blocks under pp 2 · tp 2 · dp 2 on eight devices.
 struct Traced {
   explicit Traced(std::int32_t microbatches, std::int64_t blocks = 4) {
     DecoderShape shape;
@@ -75,7 +75,7 @@ TEST(StepTrack, StepsLieInsideTheirInstructionsAndTracksDoNotOverlap) {
   const Traced t(4);
   const json trace = t.trace();
   std::map<std::pair<int, int>, std::int64_t> free;
-  // from first to last compute event
+  // Spans run from the first to the last compute event.
   std::map<std::tuple<int, int, int>, std::pair<std::int64_t, std::int64_t>> passes;
   for (const json& e : trace["traceEvents"]) {
     if (e["ph"] != "X" || e["tid"] != 1 || !e["args"].contains("microbatch")) continue;
@@ -92,7 +92,7 @@ TEST(StepTrack, StepsLieInsideTheirInstructionsAndTracksDoNotOverlap) {
     const bool forward = e["args"]["part"] == "forward";
     const auto at = passes.find({e["pid"], e["args"]["microbatch"], forward ? 'F' : 'B'});
     ASSERT_NE(at, passes.end()) << e;
-    if (e["name"] == "pass") continue;  // of either
+    if (e["name"] == "pass") continue;  // belongs to either
     EXPECT_GE(start, at->second.first) << e;
     EXPECT_LE(end, at->second.second) << e;
     ++inside;

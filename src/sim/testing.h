@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small programs and timings for the tests of this module.
+// Provides small programs and timings for the tests of this module.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ inline ProgramStructure structure(ScheduleKind kind, std::int32_t p, std::int32_
   return low;
 }
 
-/// Every chunk takes F, B, W nanoseconds of pure compute; no communication, no memory.
+/// Returns timings in which every chunk takes F, B, W nanoseconds of pure compute; no communication, no memory.
 inline cost::test::ByChunk uniform(const Schedule& s, std::int64_t F, std::int64_t B, std::int64_t W) {
   cost::test::ByChunk rows = cost::test::empty_rows(s);
   for (cost::test::ChunkRow& chunk : rows.chunks) {

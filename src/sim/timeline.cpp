@@ -47,7 +47,8 @@ class Recorder {
   std::int64_t table_copies_ = 0;
 };
 
-/// The chunk of the rank's own that an instruction concerns: of the exchange of a shared table, the one with the copy.
+/// Returns the rank's own chunk that an instruction concerns. The exchange of a shared table concerns the chunk with
+/// the copy.
 ChunkId Recorder::chunk_of(const RankClass& rank, const Instruction& x) const {
   if (x.kind != Kind::tied_reduce) return program_.chunk_of(x);
   const ProgramStructure& structure = program_.structure(rank);
@@ -72,7 +73,8 @@ void Recorder::describe_transfer(const Instruction& x, TimelineSpan& span) const
   span.match = x.match;
 }
 
-/// The tensors of all its messages, which follow each other. Ranges of a chunk that reduce apart have a share each.
+/// Returns the bytes of all messages of the collective, which follow each other. Ranges of a chunk that reduce
+/// separately have a share each.
 std::int64_t Recorder::bytes_of(const Collective& collective) const {
   double bytes = 0;
   for (std::int32_t i = collective.parts_begin; i < collective.parts_end; ++i) {

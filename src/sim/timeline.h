@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a simulated program to the timeline that users see (espalier/timeline.h).
+// Converts a simulated program to the timeline that users see (espalier/timeline.h).
 #pragma once
 
 #include "cost/costs.h"
@@ -9,7 +9,7 @@
 
 namespace espalier::sim {
 
-/// `simulation` must have spans.
+/// Returns the timeline. `simulation` must have spans.
 Timeline timeline_of(const Plan& plan, const Program& program, const cost::Costs& costs, const Simulation& simulation);
 
 }  // namespace espalier::sim

@@ -12,7 +12,8 @@ FlowNetwork flow_network(const cluster::Topology& topology) {
   for (const cluster::LinkRange& range : topology.ranges())
     for (const LinkChange& change : range.trace)
       network.change_capacity(round_ns(change.at).count(), range.first, range.count, change.bandwidth_factor);
-  for (const cluster::LinkTrace& trace : topology.traces())  // after those of ranges: the later word on a link counts
+  // After those of ranges, since the later entry of a link counts.
+  for (const cluster::LinkTrace& trace : topology.traces())
     for (const LinkChange& change : trace.changes)
       network.change_capacity(round_ns(change.at).count(), trace.link, 1, change.bandwidth_factor);
   for (const cluster::LinkBucket& bucket : topology.buckets())

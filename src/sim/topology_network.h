@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flow-level network over a topology: its capacities, its traces as changes of capacity, its token buckets.
+// Makes a flow-level network of a topology: its capacities, its traces as changes of capacity, its token buckets.
 #pragma once
 
 #include "cluster/topology.h"
@@ -7,10 +7,10 @@
 
 namespace espalier::sim {
 
-/// Links have the ids of the topology; the traces begin at time 0.
+/// Returns the network. Links have the ids of the topology; the traces begin at time 0.
 FlowNetwork flow_network(const cluster::Topology& topology);
 
-/// Link by link, each with weight 1.
+/// Returns the uses of a route, link by link, each with weight 1.
 std::vector<solve::FlowLink> uses_of(const std::vector<cluster::LinkId>& route);
 
 }  // namespace espalier::sim

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trace events of a simulated iteration. One event is one line of text, built with integer arithmetic only
+// Writes trace events of a simulated iteration. One event is one line of text, built with integer arithmetic only
 // (microseconds with three decimals are nanoseconds exactly), so that equal simulations give equal bytes.
 //
-// Events of a span: a slice on the track of its stream; for a transfer one end of the flow arrow (both ends lie in the
-// middle of their slices, where they bind to no neighbour); for compute the memory before and after, where it changes.
-// Kernel names begin with `ncclDevKernel_` for communication, as trace tools tell communication from compute by that.
+// Every span is a slice on the track of its stream. A transfer adds one end of the flow arrow; both ends lie in the
+// middle of their slices, where they bind to no neighbour. Compute adds the memory before and after, where it
+// changes. Kernel names of communication begin with `ncclDevKernel_`, by which trace tools tell communication from
+// compute.
 #include "espalier/timeline.h"
 
 #include <algorithm>
@@ -31,8 +32,8 @@ std::string_view letter(Kind kind) {
   }
 }
 
-/// Where a timeline stands among those of one trace: what numbers its processes and arrows, and what their names end
-/// with.
+/// Describes the place of a timeline in a trace: the offset of its process and arrow numbers, and the suffix of their
+/// names.
 struct Lane {
   std::int64_t number = 0, lanes = 1;
   std::string_view name;
@@ -43,16 +44,16 @@ class Writer {
  public:
   Writer(const Timeline& timeline, const Lane& lane) : timeline_(timeline), lane_(lane) {}
 
-  /// The ranks that are shown: the first of each stage.
+  /// Returns the ranks that are shown: the first of each stage.
   [[nodiscard]] std::vector<const TimelineRank*> shown() const;
   void head(std::string& out) const;
-  /// `position`: among those that are shown, from above.
+  /// Writes the names of a rank's tracks. `position`: its place among the shown ranks, from above.
   void names(std::string& out, const TimelineRank& rank, std::size_t position) const;
-  /// All events of a span and of the memory that it changes. `sample` is the first that was not written yet; it moves
-  /// on.
+  /// Writes all events of a span and of the memory that it changes. `sample` is the first sample that was not written
+  /// yet, and is advanced.
   void span(std::string& out, const TimelineRank& rank, const TimelineSpan& span, std::size_t& sample) const;
   void left_out(std::string& out, std::int32_t microbatches) const;
-  /// The steps inside instructions, as tracks of their own behind those of the streams.
+  /// Writes the steps inside instructions as tracks of their own after those of the streams.
   void steps(std::string& out, const TimelineRank& rank) const;
 
  private:
@@ -178,7 +179,7 @@ void Writer::transfer_arguments(std::string& out, const TimelineRank& rank, cons
   field(out, x.kind == Kind::send ? "Dst Rank" : "Src Rank", x.peer);
 }
 
-/// As torch.distributed calls it.
+/// Returns the name that torch.distributed uses.
 std::string_view torch_name(CollectiveKind kind) {
   if (kind == CollectiveKind::all_gather) return "_allgather_base";
   return kind == CollectiveKind::reduce_scatter ? "_reduce_scatter_base" : "allreduce";
@@ -275,7 +276,7 @@ void Writer::steps(std::string& out, const TimelineRank& rank) const {
   for (const TimelineStep& x : rank.steps) step(out, rank, x);
 }
 
-/// Bytes by micro-batch: index 0 what is always there, 1 + j the events of micro-batch j.
+/// Returns the bytes by micro-batch: index 0 holds the constant part, 1 + j the events of micro-batch j.
 std::vector<std::size_t> sizes(const Writer& writer, const Timeline& timeline, const std::vector<const TimelineRank*>& ranks) {
   std::vector<std::size_t> bytes(1 + static_cast<std::size_t>(timeline.microbatches), 0);
   std::string text;
@@ -287,14 +288,14 @@ std::vector<std::size_t> sizes(const Writer& writer, const Timeline& timeline, c
     for (const TimelineSpan& span : ranks[r]->spans) {
       text = "[";
       writer.span(text, *ranks[r], span, sample);
-      const std::int64_t microbatch = span.microbatch;  // −1: of none
+      const std::int64_t microbatch = span.microbatch;  // −1 if it has none
       bytes[static_cast<std::size_t>(microbatch + 1)] += text.size() + 1;
     }
   }
   return bytes;
 }
 
-/// How many micro-batches fit.
+/// Returns how many micro-batches fit.
 std::int32_t shown_microbatches(const std::vector<std::size_t>& bytes, std::size_t limit) {
   constexpr std::size_t kFrame = 4096;  // head, tail, the note
   std::size_t total = kFrame + bytes[0];
@@ -303,7 +304,7 @@ std::int32_t shown_microbatches(const std::vector<std::size_t>& bytes, std::size
   return static_cast<std::int32_t>(fit);
 }
 
-/// All events of a timeline; how many micro-batches are shown.
+/// Writes all events of a timeline. Returns how many micro-batches are shown.
 std::int32_t write_events(std::string& out, const Writer& writer, const Timeline& timeline, const TraceOptions& options) {
   const std::vector<const TimelineRank*> ranks = writer.shown();
   const std::vector<std::size_t> bytes = sizes(writer, timeline, ranks);

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Interleaved: 4 stages, 2 chunks each, 8 micro-batches, collectives beside compute, slow-down.
+/// Has an interleaved schedule: 4 stages, 2 chunks each, 8 micro-batches, overlapped collectives, slow-down.
 struct Traced {
   explicit Traced(std::int32_t microbatches = 8) {
     ProgramStructure low = testing::structure(ScheduleKind::interleaved, 4, 2, microbatches, 3);
@@ -78,7 +78,7 @@ TEST(Timeline, SpansSayWhatRanWhenAndForWhom) {
     if (span.kind == InstructionKind::forward) {
       EXPECT_EQ(span.stream, Stream::compute);
       EXPECT_TRUE(span.chunk == 1 || span.chunk == 5);
-      EXPECT_EQ(span.first_layer, span.chunk == 1 ? 2 : 3);  // as Traced gives them: stage i holds layers 2i and 2i + 1
+      EXPECT_EQ(span.first_layer, span.chunk == 1 ? 2 : 3);  // as set by Traced: stage i holds layers 2i and 2i + 1
       forwards += span.bucket == 0 ? 1 : 0;
     }
     if (span.kind == InstructionKind::send) {
@@ -128,7 +128,7 @@ TEST(Trace, TracksNest) {
   }
 }
 
-// The second one began 1.5 µs before rank 0 did.
+// The second timeline began 1.5 µs before rank 0 did.
 TEST(Trace, TwoTimelinesStandSideBySide) {
   const Traced t;
   Timeline measured = t.timeline();
@@ -142,7 +142,7 @@ TEST(Trace, TwoTimelinesStandSideBySide) {
   for (const json& event : events_of(trace, "X"))
     if (event["cat"] != "user_annotation") ++slices[event["pid"].get<int>()];
   for (const json& event : events_of(trace, "s")) EXPECT_TRUE(arrows.insert(event["id"].get<int>()).second);
-  ASSERT_EQ(slices.size(), 8u);  // of four ranks, two each
+  ASSERT_EQ(slices.size(), 8u);  // four ranks, two each
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(slices[2 * rank], slices[2 * rank + 1]);
   const auto first_of = [&](int process) {
     for (const json& event : events_of(trace, "X"))

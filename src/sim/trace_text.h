@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of trace events, with integer arithmetic only: microseconds with three decimals are nanoseconds exactly.
-// Internal to sim/.
+// Writes the text of trace events with integer arithmetic only: microseconds with three decimals are nanoseconds
+// exactly. It is internal to sim/.
 #pragma once
 
 #include <charconv>
@@ -15,9 +15,9 @@ inline void put(std::string& out, std::int64_t value) {
   out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
-/// Nanoseconds as microseconds with three decimals.
+/// Appends nanoseconds as microseconds with three decimals.
 inline void put_us(std::string& out, std::int64_t ns) {
-  if (ns < 0) {  // before the step of the rank from which time is counted
+  if (ns < 0) {  // before the step of the rank that defines time 0
     out += '-';
     ns = -ns;
   }
@@ -38,7 +38,7 @@ inline void put_quoted(std::string& out, std::string_view text) {
   out += '"';
 }
 
-/// `,"key":value`
+/// Appends `,"key":value`.
 inline void field(std::string& out, std::string_view key, std::int64_t value) {
   out.append(",\"").append(key).append("\":");
   put(out, value);

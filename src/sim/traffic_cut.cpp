@@ -10,8 +10,8 @@
 namespace espalier::sim {
 namespace {
 
-/// What of a piece lies in [begin, end) of its instruction, with as large a part of its bytes, counted from `begin`.
-/// Without flows: nothing.
+/// Returns the part of a piece in [begin, end) of its instruction, counted from `begin`, with the same share of its
+/// bytes. The result has no flows if that part is empty.
 TrafficPiece cut_piece(const TrafficPiece& piece, std::int64_t begin, std::int64_t end) {
   const std::int64_t whole = piece.activity.duration_ns;
   const std::int64_t from = std::max(piece.offset_ns, begin), until = std::min(piece.offset_ns + whole, end);

@@ -6,7 +6,8 @@
 namespace espalier::sim {
 namespace {
 
-/// 100 ns from 50 ns on, of which 20 ns are latency; 800 bytes; due with the compute beside it, at 200 ns.
+/// Returns a piece of 100 ns from 50 ns on, of which 20 ns are latency; 800 bytes; due at 200 ns, with the compute
+/// that hides it.
 Pieces one() {
   TrafficPiece piece;
   piece.offset_ns = 50;
@@ -27,8 +28,8 @@ TEST(TrafficCut, WholePiecesMove) {
   EXPECT_EQ(cut[0].activity.flows[0].bytes, 800);
 }
 
-// [50, 150) cut at 75: a quarter, 25 ns, of which a quarter of the 80 ns that stretch; 200 bytes. It is due at the end
-// of its bucket.
+// [50, 150) is cut at 75. The part is a quarter: 25 ns, a quarter of the 80 ns that stretch, and 200 bytes. It is due
+// at the end of its bucket.
 TEST(TrafficCut, PartsTakeTheirShare) {
   const Pieces first = cut_pieces(one(), 0, 75);
   ASSERT_EQ(first.size(), 1U);

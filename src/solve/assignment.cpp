@@ -8,16 +8,16 @@
 namespace espalier::solve {
 namespace {
 
-/// State of the method: columns 1 … n, column 0 stands for the row that is being placed.
+/// Holds the state of the method: columns 1 … n; column 0 represents the row that is being placed.
 struct Paths {
   const std::vector<std::vector<std::int64_t>>& costs;
   std::vector<std::int64_t> of_row, of_column;     // potentials
-  std::vector<std::size_t> row_of, column_before;  // of each column
+  std::vector<std::size_t> row_of, column_before;  // by column
 
   explicit Paths(const std::vector<std::vector<std::int64_t>>& c)
       : costs(c), of_row(c.size() + 1), of_column(c.size() + 1), row_of(c.size() + 1), column_before(c.size() + 1) {}
 
-  /// The shortest way from a row to a free column.
+  /// Finds the shortest path from a row to a free column.
   std::size_t free_column(std::size_t row) {
     constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max();
     const std::size_t n = costs.size();

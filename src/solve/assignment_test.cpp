@@ -16,7 +16,7 @@ std::int64_t sum_of(const std::vector<std::vector<std::int64_t>>& costs, const s
   return sum;
 }
 
-// By hand: 1 + 2 + 1 = 4 is the least of the six sums 9, 11, 8, 12, 4, 10.
+// By hand, 1 + 2 + 1 = 4 is the least of the six sums 9, 11, 8, 12, 4, 10.
 TEST(Assignment, ByHand) {
   const std::vector<std::vector<std::int64_t>> costs{{4, 1, 3}, {2, 0, 5}, {3, 2, 1}};
   const std::vector<std::size_t> columns = assignment(costs);

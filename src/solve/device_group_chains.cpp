@@ -36,12 +36,13 @@ using device_groups::StageTime;
 using device_groups::Tail;
 
 constexpr std::int64_t kBracketShare = 128;
-/// Of the limit: what a partial plan that stands for others may be worse. Coarse labels are few and refuse almost as
-/// much.
+/// Limits by how much a partial plan may be worse than others that it represents, in millionths of the limit. Coarse
+/// labels are few and rule out almost as much.
 constexpr std::int64_t kCoarseMillionths = 160'000;
 constexpr std::array<std::int64_t, 2> kFinerMillionths = {5'000, 2'500};
-constexpr std::int64_t kGoalPermille = 15;  ///< below the best plan: what is proven first
-constexpr std::int64_t kSmallShare = 48;    ///< of all labels: for what may be much more work than it is worth
+constexpr std::int64_t kGoalPermille = 15;  ///< distance below the best plan of the first limit to be proven
+/// Gives attempts that may cost much more than they gain 1/48 of all labels.
+constexpr std::int64_t kSmallShare = 48;
 
 bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
   const auto stage = [](const GroupedStage& s) { return std::tuple(s.option, s.first, s.last); };
@@ -52,8 +53,8 @@ bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
                                       [&](const GroupedStage& x, const GroupedStage& y) { return stage(x) < stage(y); });
 }
 
-/// One call: from the bound by the limits alone, by a narrow search for a first plan, to the search of all that is
-/// below it.
+/// Runs one call. It starts with the bound by the limits alone and a narrow search for a first plan. It ends with the
+/// search of everything below that plan.
 class Planner {
  public:
   Planner(const DeviceGroupsProblem& problem, DeviceGroupsTables::Parts& parts)
@@ -78,15 +79,15 @@ class Planner {
   }
 
  private:
-  /// No plan is below the cutoff.
+  /// Returns the outcome when no plan is below the cutoff.
   DeviceGroupsOutcome nothing() {
     outcome_.exact = true;
     outcome_.lower_bound_ns = problem_.cutoff_ns;
     return std::move(outcome_);
   }
 
-  /// The least limit that the limits alone do not refuse, to a share of 1/kBracketShare. False: they refuse every one
-  /// below the cutoff.
+  /// Finds the least limit that the limits alone do not rule out, to a relative precision of 1/kBracketShare. Returns
+  /// false if they rule out every limit below the cutoff.
   bool bracket() {
     const std::optional<StageCountLimits> widest = StageCountLimits::make(tables_, all(), top_, prices_, true);
     if (!widest) return false;
@@ -96,7 +97,7 @@ class Planner {
 
   [[nodiscard]] std::int64_t refused_below(const StageCountLimits& widest) {
     if (problem_.floor_ns > 0) return problem_.floor_ns;
-    std::int64_t low = tables_.least_end() - 1;  // refused
+    std::int64_t low = tables_.least_end() - 1;  // ruled out
     std::int64_t high = tables_.least_end() + 1;
     for (const auto& prices : widest.prices()) high = std::max(high, tables_.least_end() + prices.whole());
     while (high < top_ && !StageCountLimits::make(tables_, all(), high, prices_, true)) {
@@ -113,13 +114,13 @@ class Planner {
 
   struct Passed {
     bool whole = false;
-    std::int64_t none_below = 0;  ///< of a whole one: no plan that is not among the candidates has a smaller bound
+    std::int64_t none_below = 0;  ///< for a whole pass: lower bound of the plans outside the candidates
     std::int64_t limit = 0, states = 0;
     [[nodiscard]] bool refused() const { return whole && none_below > limit; }
   };
 
-  /// One pass below the limit; nothing is below it when the limits refuse it. Keeps the plans, sorted; says whether it
-  /// was whole.
+  /// Runs one pass below the limit; if the limits rule it out, nothing is below it. Keeps the plans, sorted, and
+  /// returns whether the pass was whole.
   Passed pass(StageCount count, std::int64_t limit, PassLimits how) {
     std::optional<StageCountLimits> limits = StageCountLimits::make(tables_, count, limit, prices_, true);
     if (!limits) return {true, limit + 1, limit, 0};
@@ -141,7 +142,7 @@ class Planner {
     return {found.complete, found.none_below, limit, 0};
   }
 
-  /// Narrow passes under a rising limit until there is a plan.
+  /// Runs narrow passes under a rising limit until there is a plan.
   void find_first() {
     for (std::int64_t permille = problem_.floor_ns > 0 ? 40 : 5;; permille *= 2) {
       const std::int64_t bound = outcome_.lower_bound_ns;
@@ -156,17 +157,17 @@ class Planner {
     }
   }
 
-  /// The best bound known, or the cutoff.
+  /// Returns the best known bound, or the cutoff.
   [[nodiscard]] std::int64_t known() const { return outcome_.candidates.empty() ? top_ : outcome_.candidates.front().bound_ns; }
 
-  /// Up to the slack above the best bound known.
+  /// Returns the limit of plans near the best known bound: that bound plus the slack.
   [[nodiscard]] std::int64_t near() const {
     return known() > kNever / 2000 ? top_ : std::min(top_, known() + known() / 1000 * problem_.slack_permille);
   }
 
-  /// All that is near the best plan: none, as few coarse labels say; or exactly; or, where that takes too many labels,
-  /// with labels that stand for
-  /// others: first what is well below, then the rest, then finer.
+  /// Covers everything near the best plan. First a few coarse labels may show that nothing is there; next an exact
+  /// pass is tried. Where that takes too many labels, labels represent others: first well below the best plan, then
+  /// for the rest, then with finer labels.
   void prove() {
     const Passed quick = merged(near(), kCoarseMillionths, problem_.states / kSmallShare);
     if (quick.refused()) {
@@ -184,7 +185,7 @@ class Planner {
     if (widest.whole) refine(widest);
   }
 
-  /// The widest of the limits that coarse labels come to an end with.
+  /// Returns the widest of the limits that coarse labels complete.
   Passed widest_coarse() {
     const Passed goal = merged(known() - known() / 1000 * kGoalPermille, kCoarseMillionths, left());
     if (!goal.whole) {
@@ -196,7 +197,7 @@ class Planner {
     return all.whole ? all : goal;
   }
 
-  /// Below the limit of a pass whose labels left something there, with labels that stand for less.
+  /// Repeats a pass that left some labels below its limit, with labels that represent fewer others.
   void refine(const Passed& coarse) {
     constexpr std::int64_t kGrowth = 8;
     Passed last = coarse;
@@ -209,7 +210,7 @@ class Planner {
 
   [[nodiscard]] std::int64_t left() const { return std::max<std::int64_t>(0, problem_.states - spent_); }
 
-  /// A pass whose labels stand for others; raises the bound.
+  /// Runs a pass whose labels represent others; raises the bound.
   Passed merged(std::int64_t limit, std::int64_t millionths, std::int64_t states) {
     PassLimits how;
     how.merged = millionths;
@@ -220,7 +221,7 @@ class Planner {
     return result;
   }
 
-  /// A pass whose labels count.
+  /// Runs a pass whose labels count against the budget.
   Passed counted(std::int64_t limit, PassLimits how) {
     how.states = std::max<std::int64_t>(how.states, 1);
     const std::int64_t before = outcome_.counters.states;
@@ -233,8 +234,8 @@ class Planner {
     return result;
   }
 
-  /// Numbers of stages outside of these are refused by the limits. What a higher limit left is good enough for a lower
-  /// one.
+  /// Returns the numbers of stages that the limits do not rule out. The result for a higher limit is also valid for a
+  /// lower one.
   std::optional<StageCount> possible(std::int64_t limit) {
     if (limit > possible_limit_ || !possible_) {
       possible_ = find_possible(limit);
@@ -247,7 +248,8 @@ class Planner {
     const auto refused = [&](StageCount count) { return !StageCountLimits::make(tables_, count, limit, prices_, true); };
     if (refused(all())) return std::nullopt;
     StageCount left = all();
-    for (std::int32_t low = left.least, high = left.most; low < high;) {  // the least `most` such that none is above
+    // The least `most` such that none is above.
+    for (std::int32_t low = left.least, high = left.most; low < high;) {
       const std::int32_t middle = low + (high - low) / 2;
       if (refused({middle + 1, left.most}))
         high = middle;
@@ -268,7 +270,8 @@ class Planner {
 
   void raise(std::int64_t bound) { outcome_.lower_bound_ns = std::max(outcome_.lower_bound_ns, std::min(bound, known())); }
 
-  /// Half-way between the lower bound and the best plan, a few times, with coarse labels.
+  /// Raises the bound: tries limits half-way between the lower bound and the best plan, a few times, with coarse
+  /// labels.
   void raise_bound() {
     constexpr int kRounds = 4;
     std::int64_t high = known();
@@ -285,14 +288,14 @@ class Planner {
   const StageTables& tables_;
   StageFronts& fronts_;
   std::int64_t top_;
-  std::int64_t spent_ = 0;  ///< labels, narrow passes aside
+  std::int64_t spent_ = 0;  ///< labels, without those of narrow passes
   std::optional<StageCount> possible_;
   std::int64_t possible_limit_ = -1;
   std::vector<std::int64_t> prices_;
   DeviceGroupsOutcome outcome_;
 };
 
-/// Sums over the layers of a stage.
+/// Holds sums over the layers of a stage.
 struct StageFigures {
   StageTime time;
   std::int64_t fixed_bytes = 0, saved_bytes = 0, transient_bytes = 0;
@@ -333,7 +336,7 @@ bool covers_all(const DeviceGroupsProblem& problem, const std::vector<GroupedSta
   return static_cast<std::size_t>(next) == problem.layers.size();
 }
 
-/// Whether there are so many stages and units, and none is left out that must not be.
+/// Returns whether enough stages and units are available, and every unit that must be used is used.
 bool units_suffice(const DeviceGroupsProblem& problem, const std::vector<GroupedStage>& stages) {
   if (stages.size() > static_cast<std::size_t>(problem.max_stages)) return false;
   std::vector<std::int32_t> free = problem.units;
@@ -345,7 +348,7 @@ bool units_suffice(const DeviceGroupsProblem& problem, const std::vector<Grouped
   return !problem.all_units || std::all_of(free.begin(), free.end(), [](std::int32_t n) { return n == 0; });
 }
 
-/// Of a stage and the next: activations go down, gradients up.
+/// Adds the sends between a stage and the next: activations go down, gradients up.
 void add_sends(const DeviceGroupsProblem& problem, const std::vector<GroupedStage>& stages, std::size_t i, StageTime& time) {
   if (i + 1 >= stages.size() || problem.send_ns.empty()) return;
   const auto port = [](const StageOption& o) { return o.port < 0 ? o.kind : o.port; };

@@ -18,7 +18,7 @@ namespace {
 using Stages = std::vector<GroupedStage>;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
-/// On one unit of a kind; one layer type with forward f, backward b; memory for all.
+/// Builds an option on one unit of a kind, with one layer type with forward f and backward b, and enough memory.
 StageOption simple(std::int32_t kind, std::int64_t f, std::int64_t b) {
   StageOption option;
   option.kind = kind;
@@ -46,18 +46,20 @@ std::vector<std::int32_t> layers_by_kind(const DeviceGroupsProblem& problem, con
 }
 
 TEST(DeviceGroups, SmallestExample) {
-  // Three layers, one unit of a kind with f = b = 1 a layer and one of a kind with f = b = 2; four micro-batches; a
-  // send takes 1. Fast stage first with two layers (f = b = 2, w = 4), then the slow one with one (w = 4):
+  // There are three layers, one unit of a kind with f = b = 1 per layer, and one of a kind with f = b = 2. There are
+  // four micro-batches, and a send takes 1. The fast stage is first with two layers (f = b = 2, w = 4), then the slow
+  // one with one (w = 4):
   //   the slow stage: m·w = 16, no chain behind: X = 16, Y = 16
-  //   the fast stage: k = 2, a trip to the end takes A = 4 + 1 + 4 + 1 = 10.  First A, one step of w = 4 between, last
-  //   A: G = 24
+  //   the fast stage: k = 2, a trip to the end takes A = 4 + 1 + 4 + 1 = 10.  First A, one step of w = 4 between,
+  //       last A: G = 24
   //                   X = max(24, 4 + 2 + 16) = 24
-  // The trips are real: F1 of the fast stage ends at 2, its B1 starts at 2 + 6 = 8 and ends at 10, F3 until 12, B2
-  // (behind B1 of the slow stage at 5 … 7 and F2, B2 until 11, sent at 12) until 14, F4 until 16; B3 waits for F3: 13,
-  // slow 13 … 17, sent 18, B3 18 … 20; F4 reaches the slow stage at 17, is done at 21, sent 22, B4 22 … 24.
-  // All three on the fast unit: 4·6 = 24 too, by the estimate 3·6 + 6 = 24 against 3·4 + 4 + 4 + 2 = 22: the pipeline
-  // is first. The other way round: slow first, A = 4 + 4 + 2 = 10, k = 2: the same 24 and 22; then the stages decide:
-  // option 0 before option 1.
+  // The trips are real. F1 of the fast stage ends at 2. Its B1 starts at 2 + 6 = 8 and ends at 10, F3 ends at 12. B2
+  // ends at 14 (after B1 of the slow stage at 5 … 7 and F2, B2 until 11, sent at 12), F4 at 16. B3 waits for F3: 13,
+  // slow 13 … 17, sent 18, B3 18 … 20. F4 reaches the slow stage at 17, is done at 21, sent 22, B4 22 … 24.
+  //
+  // All three layers on the fast unit also take 4·6 = 24. The estimate is 3·6 + 6 = 24 against 3·4 + 4 + 4 + 2 = 22,
+  // so the pipeline is first. The other order has the slow stage first, A = 4 + 4 + 2 = 10, k = 2, and again 24 and
+  // 22. Then the stages decide: option 0 comes before option 1.
   DeviceGroupsProblem problem = equal_layers({1, 1}, 3, 4);
   problem.options = {simple(0, 1, 1), simple(1, 2, 2)};
   problem.send_ns = {{1, 1}, {1, 1}};
@@ -70,14 +72,14 @@ TEST(DeviceGroups, SmallestExample) {
   EXPECT_EQ(found.candidates[0].estimate_ns, 22);
   EXPECT_EQ(found.candidates[1].stages, (Stages{{1, 0, 0}, {0, 1, 2}}));
   EXPECT_EQ(found.candidates[2].stages, (Stages{{0, 0, 2}}));
-  // Without sends: fast 2, slow 1 is 4 + 4·4 = 20 both ways, as w + X of the second: 4 + 16.
+  // Without sends, fast 2 and slow 1 take 4 + 4·4 = 20 in both orders, as w + X of the second: 4 + 16.
   problem.send_ns.clear();
   EXPECT_EQ(plan_device_groups(problem).lower_bound_ns, 20);
   problem.cutoff_ns = 20;
   EXPECT_TRUE(plan_device_groups(problem).candidates.empty());
   EXPECT_EQ(plan_device_groups(problem).lower_bound_ns, 20);
-  // An end of 7 on the fast unit: first in line 20 + 7; second in line it ends beside the backward of the first stage:
-  // Y = max(16 + 7, …) = 23, then max(20, f + 23) = 2 + 23 = 25.
+  // The fast unit has an end of 7. First in line it takes 20 + 7. Second in line its end overlaps the backward pass
+  // of the first stage: Y = max(16 + 7, …) = 23, then max(20, f + 23) = 2 + 23 = 25.
   problem.cutoff_ns = kMost;
   problem.options[0].end_fixed_ns = 7;
   const DeviceGroupsOutcome ends = plan_device_groups(problem);
@@ -86,11 +88,9 @@ TEST(DeviceGroups, SmallestExample) {
 }
 
 TEST(DeviceGroups, MemoryCountsMicroBatchesInFlight) {
-  // Two units, four layers of one byte a micro-batch, five bytes each. The first of two stages keeps two micro-batches:
-  // at most two
-  // layers (2·2 ≤ 5 < 2·3). Alone, one unit holds 4 ≤ 5. With four bytes 2 | 2 still fits; with three, 1 | 3 alone
-  // (2·1, 3); with
-  // two bytes nothing does.
+  // Two units hold four layers of one byte per micro-batch, five bytes each. The first of two stages keeps two
+  // micro-batches, so it has at most two layers (2·2 ≤ 5 < 2·3). Alone, one unit holds 4 ≤ 5. With four bytes 2 | 2
+  // still fits; with three, only 1 | 3 (2·1, 3); with two bytes nothing fits.
   DeviceGroupsProblem problem = equal_layers({2}, 4, 8);
   problem.options = {simple(0, 1, 2)};
   problem.options[0].memory_bytes = 5;
@@ -109,9 +109,9 @@ TEST(DeviceGroups, MemoryCountsMicroBatchesInFlight) {
 }
 
 TEST(DeviceGroups, MemoryCountsTransientsAndMessages) {
-  // Three layers that keep 2 bytes each; the first needs 9 while it runs, the others 1. One stage holds max(2 + 9, 4 +
-  // 1, 6 + 1) = 11 while a micro-batch is on its way. As the first of two stages (k = 2) layer 0 alone holds 2·2 + 9 =
-  // 13, with 3 bytes of messages 16.
+  // Three layers keep 2 bytes each; the first needs 9 while it runs, the others 1. One stage holds max(2 + 9, 4 + 1,
+  // 6 + 1) = 11 during a micro-batch. As the first of two stages (k = 2) layer 0 alone holds 2·2 + 9 = 13, with 3
+  // bytes of messages 16.
   DeviceGroupsProblem problem = equal_layers({2}, 3, 4);
   problem.layers = {0, 1, 1};
   StageOption option = simple(0, 1, 2);
@@ -170,7 +170,7 @@ StageOption random_option(Random& random, std::int32_t kind, std::int32_t units)
   return option;
 }
 
-/// At most 3 kinds with 4 units each, 6 layers, 4 stages.
+/// Draws a problem with at most 3 kinds with 4 units each, 6 layers, 4 stages.
 DeviceGroupsProblem random_problem(Random& random) {
   DeviceGroupsProblem problem;
   const std::int64_t kinds = draw(random, 1, 3), layers = draw(random, 1, 6), options = draw(random, 1, 5);
@@ -194,7 +194,7 @@ DeviceGroupsProblem random_problem(Random& random) {
   return problem;
 }
 
-/// Every chain with every split, `visit`ed when it is feasible.
+/// Calls `visit` for every feasible chain with every split.
 void for_all_plans(const DeviceGroupsProblem& problem, const std::function<void(const GroupedPipeline&)>& visit) {
   Stages stages;
   const std::function<void(std::int32_t)> from = [&](std::int32_t first) {
@@ -222,7 +222,7 @@ std::int64_t least_bound(const DeviceGroupsProblem& problem) {
 
 // ---- an exact simulation of 1F1B with sends that do not block ----
 
-/// The same sums as the solver's, layer by layer.
+/// Computes the same sums as the solver, layer by layer.
 struct SimulatedStage {
   std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0, gather = 0, reduce = 0, n = 1;
   double slowdown = 1;
@@ -230,7 +230,7 @@ struct SimulatedStage {
 
 std::int32_t port_of(const StageOption& option) { return option.port < 0 ? option.kind : option.port; }
 
-/// Of a sum that may be left out.
+/// Returns a sum over the layers of a stage; 0 if the figures are empty.
 std::int64_t sum_of(const DeviceGroupsProblem& problem, const GroupedStage& stage, const std::vector<std::int64_t>& of_type) {
   std::int64_t sum = 0;
   for (std::int32_t l = stage.first; l <= stage.last && !of_type.empty(); ++l) sum += of_type[problem.layers[l]];
@@ -261,7 +261,7 @@ std::vector<SimulatedStage> simulated_stages(const DeviceGroupsProblem& problem,
   return result;
 }
 
-/// The order of stage i: +t is the forward of micro-batch t, −t its backward (1-based).
+/// Returns the order of stage i: +t is the forward pass of micro-batch t, −t its backward pass (1-based).
 std::vector<std::int64_t> order_of(std::int64_t m, std::int64_t k) {
   std::vector<std::int64_t> order;
   for (std::int64_t t = 1; t <= k; ++t) order.push_back(t);
@@ -272,13 +272,15 @@ std::vector<std::int64_t> order_of(std::int64_t m, std::int64_t k) {
   return order;
 }
 
-/// When work that takes `time` alone is done, begun at `from`, slowed down while the data stream is busy, until `busy`.
+/// Returns when work that takes `time` alone is done. It starts at `from` and is slowed down while the data stream is
+/// busy, until `busy`.
 double done_at(double from, double time, double busy, double slowdown) {
   if (from >= busy) return from + time;
   return from + time * slowdown <= busy ? from + time * slowdown : busy + time - (busy - from) / slowdown;
 }
 
-/// The end of the first forward of a stage whose input is there at `from`: part by part, each behind its gather.
+/// Returns the end of the first forward pass of a stage whose input is available at `from`: part by part, each after
+/// its gather.
 double first_forward(const SimulatedStage& stage, double from) {
   const auto n = static_cast<double>(stage.n), gathers = static_cast<double>(stage.gather);
   for (std::int64_t part = 1; part <= stage.n; ++part)
@@ -287,7 +289,7 @@ double first_forward(const SimulatedStage& stage, double from) {
   return from;
 }
 
-/// The end of the last backward, begun at `from`, and of the reductions behind its parts.
+/// Returns the end of the last backward pass, started at `from`, and of the reductions after its parts.
 std::pair<double, double> last_backward(const SimulatedStage& stage, double from) {
   const auto n = static_cast<double>(stage.n);
   double reduced = from;
@@ -298,14 +300,14 @@ std::pair<double, double> last_backward(const SimulatedStage& stage, double from
   return {from, reduced};
 }
 
-/// Runs whatever is ready until nothing is left: the end of the step.
+/// Runs everything that is ready until nothing is left; returns the end of the step.
 double simulate(const std::vector<SimulatedStage>& stages, std::int64_t m) {
   const std::size_t p = stages.size();
   std::vector<std::vector<std::int64_t>> order;
   std::vector<std::vector<double>> forward(p), backward(p);
   for (std::size_t i = 0; i < p; ++i) order.push_back(order_of(m, std::min(m, static_cast<std::int64_t>(p - i))));
   for (std::size_t i = 0; i < p; ++i) forward[i].assign(static_cast<std::size_t>(m) + 1, -1);
-  backward = forward;  // when each is done
+  backward = forward;  // end of each pass
   std::vector<std::size_t> next(p, 0);
   std::vector<double> now(p, 0), reduced(p, 0);
   for (bool moved = true; moved;) {
@@ -368,24 +370,25 @@ TEST(DeviceGroups, TheBoundIsNeverAboveTheSimulation) {
     const auto bound = static_cast<double>(plan->bound_ns);
     ASSERT_LE(bound, simulated) << "case " << i;
     ++plans;
-    met += bound > simulated - 3 * static_cast<double>(p) ? 1 : 0;  // but for what is rounded down
+    met += bound > simulated - 3 * static_cast<double>(p) ? 1 : 0;  // up to rounding
     share += bound / std::max(simulated, 1.0);
   }
-  EXPECT_GT(met * 2, plans);  // it is the simulated time of more than half of them
+  EXPECT_GT(met * 2, plans);  // it equals the simulated time of more than half of them
   EXPECT_GT(share, 0.97 * static_cast<double>(plans));
 }
 
-/// A layer a stage, on a unit of the only kind.
+/// Builds a chain with one layer per stage, on units of the only kind.
 Stages one_layer_each(std::int32_t stages) {
   Stages chain;
   for (std::int32_t i = 0; i < stages; ++i) chain.push_back({0, i, i});
   return chain;
 }
 
-// Three stages with f = 1, b = 2, messages of 1 each way, nine micro-batches. Trips from the first stage: 3, 3 + 2 + 3
-// = 8 and 13 to the last. Three are in flight: first 13, last 13, and 9 − 3 − 1 = 5 steps between: of depth 0 15, of
-// depth 1 8 + 8 + 3 = 19, to the last stage 13 and, for the two steps left, 8: 21. 13 + 21 + 13 = 47, which is what it
-// takes. Trips to the end alone: 13 + 13 + 13 + 2·3 = 45.
+// Three stages have f = 1, b = 2, messages of 1 each way, and nine micro-batches. Trips from the first stage take 3,
+// 3 + 2 + 3 = 8, and 13 to the last. Three are in flight: first 13, last 13, and 9 − 3 − 1 = 5 steps between. The
+// steps between take 15 at depth 0 and 8 + 8 + 3 = 19 at depth 1. To the last stage they take 13 plus 8 for the two
+// remaining steps: 21. The sum is 13 + 21 + 13 = 47, the actual time. Trips to the end alone give 13 + 13 + 13 + 2·3
+// = 45.
 TEST(DeviceGroups, TripsOfSeveralDepthsFollowEachOther) {
   DeviceGroupsProblem problem = equal_layers({3}, 3, 9);
   problem.options = {simple(0, 1, 2)};
@@ -396,10 +399,10 @@ TEST(DeviceGroups, TripsOfSeveralDepthsFollowEachOther) {
   EXPECT_NEAR(simulate(simulated_stages(problem, plan->stages), 9), 47.0, 1e-3);
 }
 
-// Two stages of two layers, f = 10 and b = 20 a stage, reductions of 40 in two parts, κ = 2: v = (1 − 1/2)·min(20·1,
-// 40·(1 − 1/2)) = 10 and e = max(40/2, 40 − 20/2 − 10) = 20. Three micro-batches, two in flight in the first stage:
-// first 60, nothing between, and the last trip passes the stretched backward of the second stage, 60 + 10. With its own
-// v and e: 60 + 70 + 10 + 20 = 160.
+// Two stages of two layers have f = 10 and b = 20 per stage, reductions of 40 in two parts, and κ = 2. Then v = (1 −
+// 1/2)·min(20·1, 40·(1 − 1/2)) = 10 and e = max(40/2, 40 − 20/2 − 10) = 20. There are three micro-batches, two in
+// flight in the first stage: first 60, nothing between. The last trip passes the stretched backward pass of the
+// second stage, 60 + 10. With its own v and e: 60 + 70 + 10 + 20 = 160.
 TEST(DeviceGroups, TheLastTripPassesEveryStretchedBackward) {
   DeviceGroupsProblem problem = equal_layers({2}, 4, 3);
   problem.options = {simple(0, 5, 10)};
@@ -438,8 +441,8 @@ TEST(DeviceGroups, EqualsTryingAllPlans) {
   EXPECT_GE(feasible, 500);
 }
 
-// Two units of one kind and one of another that is a hundred times as slow: best is without it, 10 | 10 on the fast
-// ones; with all units it gets a layer.
+// There are two units of one kind and one of another that is a hundred times slower. The best plan leaves it out,
+// with 10 | 10 on the fast ones; if all units must be used, it gets a layer.
 TEST(DeviceGroups, EveryUnitIsTakenWhereItMustBe) {
   DeviceGroupsProblem problem = equal_layers({2, 1}, 20, 16);
   problem.options = {simple(0, 1, 2), simple(1, 100, 200)};
@@ -449,7 +452,7 @@ TEST(DeviceGroups, EveryUnitIsTakenWhereItMustBe) {
   const DeviceGroupsOutcome found = plan_device_groups(problem);
   EXPECT_TRUE(found.exact);
   EXPECT_EQ(layers_by_kind(problem, found.candidates.at(0).stages), (std::vector<std::int32_t>{19, 1}));
-  problem.options[1].units = 2;  // of one
+  problem.options[1].units = 2;  // only one exists
   EXPECT_TRUE(plan_device_groups(problem).candidates.empty());
   EXPECT_TRUE(plan_device_groups(problem).exact);
 }
@@ -501,7 +504,7 @@ TEST(DeviceGroups, ASmallBudgetStillGivesABound) {
   int cut = 0;
   for (int i = 0; i < 300; ++i) {
     DeviceGroupsProblem problem = random_problem(random);
-    problem.states = draw(random, 1, 40);  // of which a part is for labels that stand for others
+    problem.states = draw(random, 1, 40);  // a part of these is for labels that represent others
     const DeviceGroupsOutcome found = plan_device_groups(problem);
     const std::int64_t least = least_bound(problem);
     ASSERT_LE(found.lower_bound_ns, least) << "case " << i;
@@ -513,7 +516,7 @@ TEST(DeviceGroups, ASmallBudgetStillGivesABound) {
   EXPECT_GE(cut, 50);
 }
 
-// Stopped at once, or after some looks, what is said is true all the same.
+// If the search is stopped at once, or after some steps, its statements still hold.
 TEST(DeviceGroups, StoppedItStillGivesABound) {
   Random random(37);
   int cut = 0;
@@ -532,7 +535,7 @@ TEST(DeviceGroups, StoppedItStillGivesABound) {
   EXPECT_GE(cut, 10);
 }
 
-// ---- what any planner of unlike devices must do ----
+// ---- properties of any planner of heterogeneous devices ----
 
 TEST(DeviceGroups, AnInfinitelySlowUnitGetsNothing) {
   DeviceGroupsProblem problem = equal_layers({3, 1}, 12, 16);
@@ -540,7 +543,7 @@ TEST(DeviceGroups, AnInfinitelySlowUnitGetsNothing) {
   const DeviceGroupsOutcome found = plan_device_groups(problem);
   EXPECT_TRUE(found.exact);
   for (const GroupedPipeline& plan : found.candidates) EXPECT_EQ(layers_by_kind(problem, plan.stages)[1], 0);
-  // 4 | 4 | 4: 2·120 + 16·120
+  // 4 | 4 | 4: 2·120 + 16·120.
   EXPECT_EQ(found.lower_bound_ns, 2160);
 }
 
@@ -555,7 +558,7 @@ TEST(DeviceGroups, SpeedsOneToTwoShareLayersOneToTwo) {
   }
 }
 
-/// All times of the problem, times `factor`.
+/// Returns the problem with all times multiplied by `factor`.
 DeviceGroupsProblem scaled(DeviceGroupsProblem problem, std::int64_t factor) {
   const auto scale = [&](std::vector<std::int64_t>& times) {
     for (std::int64_t& time : times) time *= factor;
@@ -609,18 +612,18 @@ TEST(DeviceGroups, TheOrderOfTheKindsChangesNothing) {
 }
 
 TEST(DeviceGroups, UnitsThatComeInPairsAreCountedInPairs) {
-  // Options of 2 and 4 units of 5: what is there is 2 pairs; the odd unit is left out.
+  // Options take 2 and 4 of 5 units, so 2 pairs are available; the odd unit is left out.
   DeviceGroupsProblem problem = equal_layers({5}, 4, 8);
   problem.options = {simple(0, 4, 8), simple(0, 2, 4)};
   problem.options[0].units = 2;
   problem.options[1].units = 4;
-  // Two pairs: 2 | 2 of 12 each: 24 + 8·24 = 216; one stage of four: 8·4·6 = 192.
+  // Two pairs with 2 | 2 take 12 each: 24 + 8·24 = 216; one stage of four takes 8·4·6 = 192.
   const DeviceGroupsOutcome found = plan_device_groups(problem);
   EXPECT_EQ(found.lower_bound_ns, 192);
   EXPECT_EQ(found.candidates[0].stages, (Stages{{1, 0, 3}}));
 }
 
-// What an earlier call said of the bound is taken as it is: the answer is the same, below a cutoff too.
+// The bound of an earlier call is used as it is: the answer stays the same, also below a cutoff.
 TEST(DeviceGroups, AKnownFloorChangesNothing) {
   Random random(23);
   for (int i = 0; i < 100; ++i) {

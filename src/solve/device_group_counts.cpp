@@ -8,10 +8,10 @@
 namespace espalier::solve::device_groups {
 namespace {
 
-constexpr std::int64_t kMostCells = 4'000'000;  // of what `before` remembers for each half of the kinds
+constexpr std::int64_t kMostCells = 4'000'000;  // cells that `before` holds for each half of the kinds
 constexpr std::size_t kFirst = 1, kLast = 2;
 
-/// Of two figures, which may not be possible.
+/// Returns the sum of two figures, each of which may be impossible.
 std::int64_t sum(std::int64_t a, std::int64_t b) { return std::min(kNever, a + b); }
 
 }  // namespace
@@ -29,7 +29,7 @@ CountedWork::CountedWork(const StageTables& tables, const StageRanges& ranges, S
   fill_others();
 }
 
-/// No stages.
+/// Returns the row without stages.
 CountedWork::Row CountedWork::nothing() const {
   Row row(kSorts * side_, kNever);
   row[0] = 0;
@@ -42,8 +42,8 @@ void CountedWork::fill_stages(const StageRanges& ranges, StageCount count, Part 
     for (std::int32_t behind = 0; behind < ranges.levels(); ++behind) fill_stages(ranges, behind, s, count, part);
 }
 
-/// With so many stages behind, the deepest level standing for more: the last layer is in the last stage, the first in
-/// the first.
+/// Fills stages with `behind` stages behind; the deepest level covers all larger numbers. The last layer is in the
+/// last stage, the first in the first.
 void CountedWork::fill_stages(const StageRanges& ranges, std::int32_t behind, std::size_t s, StageCount count, Part part) {
   const Band band = ranges.band(behind, s);
   const std::int32_t layers = tables_->layers();
@@ -63,7 +63,7 @@ void CountedWork::fill_stages(const StageRanges& ranges, std::int32_t behind, st
   }
 }
 
-/// `out` with stages of the shape behind those of `front`.
+/// Adds stages of the shape behind those of `front` to `out`.
 void CountedWork::add_stage(std::size_t s, const Row& front, Row& out) const {
   for (std::size_t sort = 0; sort < kSorts; ++sort) {
     const std::int64_t* stage = &stages_[(s * kSorts + sort) * side_];
@@ -114,7 +114,7 @@ void CountedWork::fill_others() {
   const auto last = [&](const Row& row, std::size_t sorts, std::size_t n) { return row[sorts * side_ + n]; };
   whole_ = last(earlier.back(), all, side_ - 1);
   others_.assign(stages_.size(), kNever);
-  std::vector<Row> of_others;  // of each kind, all that is not of it
+  std::vector<Row> of_others;  // all kinds except each one
   for (std::size_t k = 0; k < kinds; ++k) of_others.push_back(both(earlier[k], later[k + 1], all));
   for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
     const Shape& shape = tables_->shapes()[s];
@@ -128,7 +128,7 @@ void CountedWork::fill_others() {
   }
 }
 
-/// Kinds one after the other: number = Σ free·(product of the numbers before).
+/// Encodes kinds one after the other: number = Σ free·(product of the numbers before).
 CountedWork::Group CountedWork::group_of(std::int32_t first, std::int32_t end) const {
   Group group{first, end, first < end ? tables_->strides()[static_cast<std::size_t>(first)] : 1, 1, {nothing()}};
   for (std::int32_t k = first; k < end; ++k) {

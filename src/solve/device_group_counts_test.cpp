@@ -11,7 +11,7 @@
 namespace espalier::solve::device_groups::device_group_counts_test {
 namespace {
 
-/// On `units` of a kind; a layer takes f forward and b backward.
+/// Builds an option on `units` units of a kind; a layer takes f forward and b backward.
 StageOption option(std::int32_t kind, std::int32_t units, std::int64_t f, std::int64_t b) {
   StageOption result;
   result.kind = kind;
@@ -40,27 +40,26 @@ struct Counted {
   CountedWork work;
 };
 
-// Five layers. The fast unit takes 3 a layer, each of two slow ones 9. Four micro-batches within 40: a stage of at most
-// w = 10 has three fast layers or one slow one. So all three units are needed: 3·3 + 9 + 9 = 27. In the mean 5/3 units
-// that are fast, as prices would have it, are none.
+// There are five layers. The fast unit takes 3 per layer, each of two slow ones 9. With four micro-batches within 40,
+// a stage of at most w = 10 has three fast layers or one slow one. So all three units are needed: 3·3 + 9 + 9 = 27.
+// Prices would allow an average of 5/3 fast units, which do not exist.
 TEST(CountedWork, KeepsCountsExactly) {
   const Counted c(problem_of({1, 2}, 5, {option(0, 1, 1, 2), option(1, 1, 3, 6)}), 40);
   EXPECT_EQ(c.work.whole(), 27);
-  EXPECT_EQ(c.work.others(0, 0, 3), 18);      // beside the fast stage both slow ones
-  EXPECT_EQ(c.work.others(1, 4, 5), 18);      // beside a slow one the fast and the other
+  EXPECT_EQ(c.work.others(0, 0, 3), 18);      // both slow units remain next to the fast stage
+  EXPECT_EQ(c.work.others(1, 4, 5), 18);      // the fast and the other slow unit remain
   EXPECT_GE(c.work.others(0, 0, 2), kNever);  // three layers are too many for two slow units
   EXPECT_GE(Counted(problem_of({1, 1}, 5, {option(0, 1, 1, 2), option(1, 1, 3, 6)}), 40).work.whole(), kNever);
 }
 
-// The same, with messages of 2 each way: of three stages all but the one with the last layer have another behind them.
-// 27 + 2·4.
+// Messages take 2 each way: all of three stages but the one with the last layer have another behind them. 27 + 2·4.
 TEST(CountedWork, CountsMessagesOnceAStage) {
   DeviceGroupsProblem problem = problem_of({1, 2}, 5, {option(0, 1, 1, 2), option(1, 1, 3, 6)});
   problem.send_ns = {{2, 2}, {2, 2}};
   EXPECT_EQ(Counted(problem, 40).work.whole(), 35);
 }
 
-// What is left of the units holds the first layers at 3 each on the fast unit, three at most; s, v and e are none here.
+// The remaining units hold the first layers at 3 each on the fast unit, three at most; s, v and e are 0 here.
 TEST(CountedWork, KnowsWhatComesBefore) {
   Counted c(problem_of({1, 2}, 5, {option(0, 1, 1, 2), option(1, 1, 3, 6)}), 40);
   c.work.look_before(c.ranges, c.count);
@@ -137,14 +136,14 @@ TEST(Level, ALabelThatIsNoBetterInAnyFigureIsLeftOut) {
   EXPECT_EQ(level.take().size(), 1U);
 }
 
-// Four micro-batches, two in flight in front: one step between, none of them a round of two: times in `work` count
-// twice, 10 / 2 = 5.
+// Four micro-batches, two in flight in front, leave one step between and no round of two. Times in `work` count
+// twice: 10 / 2 = 5.
 TEST(Level, ANearlyEqualLabelLendsItsBetterFigures) {
   const StageTables tables(problem_of({2}, 4, {option(0, 1, 1, 2)}));
   Level level(tables);
   level.merge(10, InFlight(4, 2));
   EXPECT_TRUE(level.insert(label_of(100, 50)));
-  EXPECT_FALSE(level.insert(label_of(90, 52)));  // by 10 better in one figure
+  EXPECT_FALSE(level.insert(label_of(90, 52)));  // better by 10 in one figure
   EXPECT_TRUE(level.insert(label_of(79, 60)));   // 11 below the 90 that the first has now
   EXPECT_TRUE(level.insert(label_of(200, 44)));  // 6 below its work
   const std::vector<ChainLabel> left = level.take();

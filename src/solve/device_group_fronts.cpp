@@ -6,8 +6,8 @@
 namespace espalier::solve::device_groups {
 namespace {
 
-/// Whether a stage is no worse than another of the same layers in front of any tail: first forward and last backward
-/// count with what delays, stretches and follows them.
+/// Returns whether a stage is no worse than another of the same layers in front of any tail. The first forward and
+/// last backward pass count with the times that delay, stretch and follow them.
 bool no_worse_stage(const StageTime& a, const StageTime& b) {
   const std::int64_t backward = a.backward + a.stretch, other = b.backward + b.stretch;
   return a.forward <= b.forward && a.backward <= b.backward && backward <= other && a.forward + a.begin <= b.forward + b.begin &&
@@ -27,7 +27,8 @@ StageFronts::Place StageFronts::find(std::int64_t k, std::size_t shape, std::int
   if (places_[level].empty()) places_[level].resize(tables_.shapes().size() * runs);
   const std::size_t at = shape * runs + static_cast<std::size_t>(run);
   if (places_[level][at].begin >= 0) return places_[level][at];
-  // What fits with k in flight is what fits with as many as the least of these has room for.
+  // The options that fit with k micro-batches in flight are those that fit with `same`, the least number that any of
+  // them has room for.
   std::int64_t same = tables_.in_flight(tables_.most_stages());
   for (const std::int32_t o : tables_.shapes()[shape].options)
     if (const std::int64_t most = tables_.option(o).most_in_flight[static_cast<std::size_t>(run)]; most >= k)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of a shape that are worth putting in front of a partial plan. Internal to solve/device_group_chains.h.
+// Selects the options of a shape that are worth putting in front of a partial plan. Internal to
+// solve/device_group_chains.h.
 //
-// They depend on the run of layers and on which options fit, and with that on the number of micro-batches in flight, so
-// that they are found once for all searches of a problem, when they are first asked for.
+// They depend on the run of layers and on which options fit, and thus on the number of micro-batches in flight. They
+// are therefore computed once for all searches of a problem, on first use.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace espalier::solve::device_groups {
 
-/// A stage that may stand in front of labels, without its sends.
+/// Holds a stage that may precede labels, without its sends.
 struct Front {
   StageTime time;
   std::int16_t option = -1, port = -1;
@@ -24,8 +25,8 @@ struct Front {
 class StageFronts {
  public:
   explicit StageFronts(const StageTables& tables) : tables_(tables) {}
-  /// Options of the shape that hold the run with k micro-batches in flight and that no other beats, by w; valid until
-  /// the next call.
+  /// Returns the options of the shape that hold the run with k micro-batches in flight and that no other beats, by w.
+  /// The result is valid until the next call.
   [[nodiscard]] std::span<const Front> of(std::int64_t k, std::size_t shape, std::int32_t run);
 
  private:

@@ -68,8 +68,8 @@ class LabelPass {
     }
   }
 
-  /// Of first layers those with which the stages in front can take all free units of the code. The more layers are
-  /// left, the more can.
+  /// Keeps the first layers with which the stages in front can take all free units of the code. This gets easier with
+  /// more remaining layers.
   [[nodiscard]] Range those_that_use_up(Range begins, std::int64_t code, std::int32_t stages) const {
     const std::int32_t more = limits_.count().most - stages;
     if (code == 0) begins.last = std::min<std::int16_t>(begins.last, 0);
@@ -77,12 +77,12 @@ class LabelPass {
     return begins;
   }
 
-  /// Less than X with a stage in front.
+  /// Returns a lower bound of X with a stage in front.
   static std::int64_t soonest_with(const Front& front, const ChainLabel& from, const InFlight& at) {
     return std::max(at.m * front.work(), front.work() + from.tail.span);
   }
 
-  /// All ranges of layers and options of a shape in front of `from`, from the fewest layers on.
+  /// Puts all ranges of layers and options of a shape in front of `from`, starting with the fewest layers.
   void put_in_front(std::int32_t parent, const ChainLabel& from, std::int32_t stages, std::size_t s, Range begins) {
     const Shape& shape = tables_.shapes()[s];
     const InFlight at(tables_.microbatches(), tables_.in_flight(stages));
@@ -97,7 +97,7 @@ class LabelPass {
       std::int64_t work = 0, before = tables_.least_end();
       if (a > 0 && tables_.uses(GroupRule::work)) {
         before = std::max(before, counted[static_cast<std::size_t>(a)]);
-        if (soonest_with(all.front(), from, at) + before <= limit_) {  // else it is too late already
+        if (soonest_with(all.front(), from, at) + before <= limit_) {  // otherwise it is too late already
           work = limits_.least_work(stages, a, shape.kind, left_);
           before = std::max(before, work + tables_.least_end());
         }
@@ -108,8 +108,9 @@ class LabelPass {
         const std::int64_t soonest = soonest_with(front, from, at);
         if (soonest + before > limit_) {
           ++counters_.too_late;
-          if (&front == &all.front() && soonest + tables_.least_end() > limit_) return;  // and so with more layers
-          break;                                                                         // and so with more work
+          // More layers only take longer.
+          if (&front == &all.front() && soonest + tables_.least_end() > limit_) return;
+          break;  // more work only takes longer
         }
         time.down = from.kind < 0 ? 0 : tables_.port_send(front.port, from.port);
         time.up = from.kind < 0 ? 0 : tables_.port_send(from.port, front.port);
@@ -144,7 +145,7 @@ class LabelPass {
     if (static_cast<std::int64_t>(kept_.size() + level_.alive()) > pass_.states) over_budget_ = true;
   }
 
-  /// The labels of this number of stages: all, or the most promising.
+  /// Keeps the labels of this number of stages: all, or the most promising.
   void keep() {
     std::vector<ChainLabel> labels = level_.take();
     if (pass_.width > 0) thin_out(labels);
@@ -152,8 +153,8 @@ class LabelPass {
     kept_.insert(kept_.end(), labels.begin(), labels.end());
   }
 
-  /// Of the labels with the same first layer the most promising: they stand for as many layers, and only what they
-  /// spent differs.
+  /// Keeps the most promising of the labels with the same first layer. They cover as many layers, and only their cost
+  /// differs.
   void thin_out(std::vector<ChainLabel>& labels) {
     std::stable_sort(labels.begin(), labels.end(), [](const ChainLabel& a, const ChainLabel& b) {
       return a.first != b.first ? a.first < b.first : a.least < b.least;
@@ -192,7 +193,7 @@ class LabelPass {
   bool over_budget_ = false;
   std::int64_t extended_ = 0;
   std::vector<std::int64_t> free_, worth_,
-      left_;  ///< units of each kind; what prices say that they are worth, with and without a stage
+      left_;  ///< Free units of each kind, and the worth of these at the prices, with and without a stage.
   std::unordered_map<std::int64_t, std::vector<std::int64_t>> counted_;  ///< by code
   Level level_;
   std::vector<ChainLabel> kept_;

@@ -8,7 +8,7 @@
 namespace espalier::solve::device_groups {
 namespace {
 
-/// What a label is compared by.
+/// Lists the figures by which labels are compared.
 constexpr std::array<std::int64_t Tail::*, 8> kFigures = {&Tail::span,  &Tail::finish,    &Tail::work, &Tail::whole,
                                                           &Tail::ended, &Tail::stretched, &Tail::near, &Tail::near_two};
 
@@ -77,7 +77,7 @@ bool Level::stands_for(ChainLabel& a, const ChainLabel& b) const {
   return true;
 }
 
-/// Where the chain of the label's key begins, or an empty place for it: open addressing.
+/// Returns where the chain of the label's key begins, or an empty place for it (open addressing).
 std::size_t Level::place(const ChainLabel& label) const {
   const std::int64_t wanted = key(label);
   const std::size_t mask = heads_.size() - 1;

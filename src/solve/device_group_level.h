@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The labels of one number of stages. Internal to solve/device_group_chains.h; what a label is says
-// device_group_labels.h.
+// Holds the labels of one number of stages. Internal to solve/device_group_chains.h; device_group_labels.h defines
+// labels.
 //
-// Labels with the same free units, first layer and kind of the foremost stage are chained, and one that another is no
-// worse than in all figures is left out. Where labels may stand for others (`merge`), one that is worse by no more than
-// an allowance in each figure stays alone and takes of each figure the better one of both: it is then no plan's, but no
-// worse than either, so that what grows from it bounds what grows from both. The allowance of a figure is a time over
-// what the figure is multiplied with at most in the bound of a plan.
+// Labels with the same free units, first layer and kind of the foremost stage are chained. A label is left out if
+// another is no worse in any figure. With `merge`, a label that is worse by no more than an allowance in each figure
+// represents both. It takes the better of both in each figure. It then belongs to no plan, but is no worse than
+// either, so extensions of it bound extensions of both. The allowance of a figure is a time divided by the largest
+// factor of the figure in the bound of a plan.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ namespace espalier::solve::device_groups {
 struct ChainLabel {
   Tail tail;
   std::int64_t code = 0;     ///< free units
-  std::int64_t least = 0;    ///< the bound of the whole plan is not below it, by X,
-  std::int64_t soonest = 0;  ///< nor below this, by Y and Z
+  std::int64_t least = 0;    ///< lower bound of the whole plan, by X
+  std::int64_t soonest = 0;  ///< lower bound of the whole plan, by Y and Z
   std::int32_t parent = -1, next = -1;
   std::int16_t option = -1, first = 0, kind = -1, port = -1;  ///< first: layer
   bool beaten = false;
@@ -34,12 +34,12 @@ class Level {
 
   void clear();
   [[nodiscard]] std::size_t alive() const { return alive_; }
-  /// From now on labels that are no worse than others but for `time` stand for these; `front`: where stages in front of
-  /// them will be.
+  /// From now on a label represents others if it is at most `time` worse; `front` gives the place of stages in front
+  /// of them.
   void merge(std::int64_t time, const InFlight& front);
-  /// False when another is no worse, or stands for it.
+  /// Returns false when another is no worse, or represents it.
   bool insert(const ChainLabel& label);
-  /// Those that are left, in the order in which they came.
+  /// Returns the remaining labels in the order of insertion.
   [[nodiscard]] std::vector<ChainLabel> take();
 
  private:

@@ -6,7 +6,7 @@
 namespace espalier::solve::device_groups {
 namespace {
 
-constexpr std::int64_t kFewCodes = 100'000;  // for which a table over all of them is no effort
+constexpr std::int64_t kFewCodes = 100'000;  // with so few codes, a table over all of them is cheap
 
 }  // namespace
 
@@ -19,7 +19,8 @@ void StageCountLimits::fill_room() {
     if (behind < count_.most) fill_room(behind);
 }
 
-/// [shape][a] with so many stages behind; with the most that the table tells apart, or more.
+/// Returns [shape][a] with `behind` stages behind. At the largest number that the table distinguishes, it covers all
+/// larger ones.
 std::vector<std::int16_t> StageCountLimits::reach(std::int32_t behind) const {
   const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1, shapes = tables_->shapes().size();
   const std::int32_t deepest = behind == room_depth_ ? ranges_.levels() - 1 : behind;
@@ -37,7 +38,7 @@ std::vector<std::int16_t> StageCountLimits::reach(std::int32_t behind) const {
   return reach;
 }
 
-/// Codes with so many free units of a kind are runs of consecutive numbers.
+/// Fills one level. Codes with equal free units of a kind are runs of consecutive numbers.
 void StageCountLimits::fill_room(std::int32_t behind) {
   const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1;
   const std::vector<std::int16_t> reach = this->reach(behind);
@@ -54,8 +55,8 @@ void StageCountLimits::fill_room(std::int32_t behind) {
   }
 }
 
-/// The deepest level stands for all deeper ones: of each kind no more layers than its free units hold at the most that
-/// any stage has by the unit.
+/// Fills the deepest level, which covers all deeper ones. It allows each kind as many layers as its free units hold
+/// at the most layers per unit of any stage.
 void StageCountLimits::fill_deepest_room() {
   std::vector<double> by_unit(tables_->units().size(), 0.0);
   for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
@@ -73,7 +74,7 @@ void StageCountLimits::fill_deepest_room() {
   }
 }
 
-/// The same by the table, where it is no effort: it is in front of itself, by rising code.
+/// Fills the deepest level by the table where that is cheap: the level is in front of itself, by rising code.
 void StageCountLimits::fill_deepest_room(const std::vector<std::int16_t>& reach) {
   const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1;
   std::int16_t* level = &room_[static_cast<std::size_t>(room_depth_ * tables_->codes())];
@@ -88,7 +89,7 @@ void StageCountLimits::fill_deepest_room(const std::vector<std::int16_t>& reach)
   }
 }
 
-/// Ranges by what the chains at some prices and at none say. False: there is no plan.
+/// Narrows the ranges by the chains at some prices and at none. Returns false if there is no plan.
 bool StageCountLimits::narrow(std::int64_t left, PricedChains priced) {
   if (priced.whole() > left) return false;
   PricedChains free(*tables_, ranges_, count_, std::vector<std::int64_t>(priced.of_unit().size(), 0));

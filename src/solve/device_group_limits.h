@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consequences of a limit on the bound for plans that are not yet complete. Internal to solve/device_group_chains.h.
+// Derives consequences of a limit on the bound for incomplete plans. Internal to solve/device_group_chains.h.
 //
-// Let T be the limit less the least end of a first stage, so that X_0 ≤ T is needed, and with it w ≤ T/m for every
+// Let T be the limit less the least end of a first stage. X_0 ≤ T is then necessary, and with it w ≤ T/m for every
 // stage: the *cap*.
 //
-// Stages are counted from the end: with q stages behind it, a stage keeps min(m, q + 1) micro-batches, so that memory
-// is exact without the number of all stages. (From `depth` stages behind on, no more is asked than with so many.)
+// Stages are counted from the end. With q stages behind it, a stage keeps min(m, q + 1) micro-batches, so memory is
+// exact without the total number of stages. (With more than `depth` stages behind, only the memory for `depth` is
+// required.)
 //
 // Room: R(q, code) is the most layers, from the front, that stages of free units can hold with w ≤ cap when q stages
-// are behind:
-//     R(q, code) = max over shapes of reach_q(shape, R(q + 1, code − shape)),    R(q, 0) = 0,
-// where reach_q(shape, a) is the furthest end of a stage that begins with layer a or before (StageRanges). The deepest
-// level that the table has room for stands for all beyond: with few codes by the same equation, else Σ_kind (free
-// units)·(most layers by the unit of any stage).
+// are behind.
+//     R(q, code) = max over shapes of reach_q(shape, R(q + 1, code − shape)),    R(q, 0) = 0.
+// Here reach_q(shape, a) is the furthest end of a stage that begins with layer a or before (StageRanges). The deepest
+// level that the table has room for covers all beyond. With few codes it uses the same equation, otherwise Σ_kind
+// (free units)·(most layers per unit of any stage).
 //
-// Least work: units get prices λ_kind ≥ 0 (nanoseconds a unit). N_λ(q, a, kind) is the least Σ (w + d + r + λ·units) of
-// a chain of stages within their ranges over layers [0, a), with q stages behind, the next of that kind; a dynamic
-// program over a and q alone. A chain of at most `free` units costs at least N_λ − Σ λ·free: Lagrange's relaxation, for
-// any prices, so that these may be found by any method (subgradient steps). They narrow the ranges, and narrower ranges
-// raise them. Beside them stands the least work by exact counts of units (device_group_counts.h), which knows no order.
+// Least work: units get prices λ_kind ≥ 0 (nanoseconds per unit). N_λ(q, a, kind) is the least Σ (w + d + r +
+// λ·units) of a chain of stages within their ranges over layers [0, a), with q stages behind, the next of that kind.
+// It is a dynamic program over a and q alone. A chain of at most `free` units costs at least N_λ − Σ λ·free. This is
+// Lagrange's relaxation and holds for any prices, so these may be found by any method (subgradient steps). They
+// narrow the ranges, and narrower ranges raise them. In addition, device_group_counts.h gives the least work by exact
+// counts of units, without the order of stages.
 #pragma once
 
 #include <algorithm>
@@ -34,12 +36,13 @@ namespace espalier::solve::device_groups {
 
 class StageCountLimits {
  public:
-  /// Nothing when no plan with `count` stages has a bound of at most `limit`. `prices`: where to begin; becomes where
-  /// it ended. Without `rooms` as if there were too many counts of units for the table.
+  /// Returns nullopt when no plan with `count` stages has a bound of at most `limit`. `prices` is the starting point
+  /// and receives the final prices. Without `rooms`, it behaves as if there were too many counts of units for the
+  /// table.
   static std::optional<StageCountLimits> make(const StageTables& tables, StageCount count, std::int64_t limit,
                                               std::vector<std::int64_t>& prices, bool rooms);
 
-  /// R.
+  /// Returns R.
   [[nodiscard]] std::int32_t room(std::int32_t behind, std::int64_t code) const {
     if (room_.empty()) return tables_->layers();
     const std::int32_t level = std::min(behind, room_depth_);
@@ -48,15 +51,16 @@ class StageCountLimits {
   [[nodiscard]] const StageCount& count() const { return count_; }
   [[nodiscard]] const StageRanges& ranges() const { return ranges_; }
   [[nodiscard]] const std::vector<PricedChains>& prices() const { return prices_; }
-  /// Least Σ (w + d + r) of layers [0, a) with so many stages behind, the first of them of `kind`; `worth`: Σ λ·free
-  /// units for each of prices().
+  /// Returns the least Σ (w + d + r) of layers [0, a) with `behind` stages behind, the first of them of `kind`.
+  /// `worth` holds Σ λ·free units for each of prices().
   [[nodiscard]] std::int64_t least_work(std::int32_t behind, std::int32_t a, std::int32_t kind,
                                         const std::vector<std::int64_t>& worth) const {
     std::int64_t least = 0;
     for (std::size_t i = 0; i < prices_.size(); ++i) least = std::max(least, prices_[i].least(behind, a, kind) - worth[i]);
     return least;
   }
-  /// The same by counts of units, with all that the bound adds to the front; needs look_before.
+  /// Returns the least work by counts of units, with everything that the bound adds to the front; requires
+  /// look_before.
   [[nodiscard]] std::vector<std::int64_t> counted_work(std::int64_t code) const { return counts_->before(code); }
   void look_before() { counts_->look_before(ranges_, count_); }
 

@@ -20,7 +20,7 @@ PricedChains::PricedChains(const StageTables& tables, const StageRanges& ranges,
   for (std::int32_t kind = 0; kind < tables.kinds(); ++kind) whole_ -= of_unit_[kind] * tables.units()[kind];
 }
 
-/// Whether the number of stages may be `behind`, which stands for more in the deepest level.
+/// Returns whether the number of stages may be `behind`; the deepest level covers all larger numbers.
 bool PricedChains::may_end(std::int32_t behind) const {
   return behind == tables_->depth() ? count_.most >= behind : count_.least <= behind && behind <= count_.most;
 }
@@ -38,8 +38,8 @@ void PricedChains::fill(const StageRanges& ranges, std::int32_t behind) {
   }
 }
 
-/// Stages of the shape behind the cheapest chains of the level in front, which are known: for every number of layers at
-/// once.
+/// Adds stages of the shape behind the cheapest chains of the level in front, which are known, for every number of
+/// layers at once.
 void PricedChains::add_stage(const StageRanges& ranges, std::int32_t behind, std::size_t s) {
   const Shape& shape = tables_->shapes()[s];
   const Band band = ranges.band(behind, s);
@@ -51,7 +51,7 @@ void PricedChains::add_stage(const StageRanges& ranges, std::int32_t behind, std
   }
 }
 
-/// The same in the deepest level, which is in front of itself, for one first layer.
+/// Adds stages in the deepest level, which is in front of itself, for one first layer.
 void PricedChains::add_stage_from(const StageRanges& ranges, std::int32_t behind, std::size_t s, std::int32_t a) {
   const Shape& shape = tables_->shapes()[s];
   const Band band = ranges.band(behind, s);
@@ -62,7 +62,7 @@ void PricedChains::add_stage_from(const StageRanges& ranges, std::int32_t behind
   }
 }
 
-/// For first layers [begin, end], both included.
+/// Covers first layers [begin, end], both included.
 void PricedChains::reach(std::int32_t behind, std::int32_t begin, std::int32_t end) {
   for (std::int32_t next = 0; next < tables_->kinds(); ++next)
     for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind)
@@ -79,7 +79,7 @@ void PricedChains::look_behind(const StageRanges& ranges) {
     for (std::int32_t e = tables_->layers(); e-- > 0;) look_behind_from(ranges, e);
 }
 
-/// The foremost of `behind` stages has the shape, and `rest` behind it.
+/// Handles the case that the foremost of `behind` stages has the shape, with `rest` stages behind it.
 void PricedChains::look_behind(const StageRanges& ranges, std::int32_t behind, std::int32_t rest, std::size_t s) {
   const Shape& shape = tables_->shapes()[s];
   const Band band = ranges.band(rest, s);
@@ -95,7 +95,7 @@ void PricedChains::look_behind(const StageRanges& ranges, std::int32_t behind, s
   }
 }
 
-/// The deepest level stands for all larger numbers: the foremost stage, from layer e, has as many behind.
+/// Fills the deepest level, which covers all larger numbers: the foremost stage, from layer e, has as many behind.
 void PricedChains::look_behind_from(const StageRanges& ranges, std::int32_t e) {
   const std::int32_t behind = tables_->depth();
   for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
@@ -120,7 +120,7 @@ std::int32_t PricedChains::last_kind() const {
   return best;
 }
 
-/// Finds again what gave each least value.
+/// Finds again the choice that gave each least value.
 std::vector<double> PricedChains::excess(const StageRanges& ranges) const {
   std::vector<double> result;
   for (const std::int32_t units : tables_->units()) result.push_back(-units);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// N_λ of device_group_limits.h: the least work of the stages in front, when units have a price. Internal to
+// Computes N_λ of device_group_limits.h: the least work of the stages in front, when units have a price. Internal to
 // solve/device_group_chains.h.
 #pragma once
 
@@ -14,23 +14,23 @@ namespace espalier::solve::device_groups {
 
 class PricedChains {
  public:
-  /// Plans with `count` stages, which have layers in these ranges only.
+  /// Covers plans with `count` stages, which have layers in these ranges only.
   PricedChains(const StageTables& tables, const StageRanges& ranges, StageCount count, const std::vector<std::int64_t>& prices);
-  /// Makes least_behind known.
+  /// Fills least_behind.
   void look_behind(const StageRanges& ranges);
 
   [[nodiscard]] const std::vector<std::int64_t>& of_unit() const { return of_unit_; }
-  /// N_λ; kNever or more where there is no chain.
+  /// Returns N_λ; kNever or more where there is no chain.
   [[nodiscard]] std::int64_t least(std::int32_t behind, std::int32_t a, std::int32_t kind) const {
     return least_[static_cast<std::size_t>(cell(std::min(behind, tables_->depth()), kind, a))];
   }
-  /// The same for the layers from e on, which `behind` stages have, behind a stage of that kind.
+  /// Returns the least work of the layers from e on, which `behind` stages have, behind a stage of that kind.
   [[nodiscard]] std::int64_t least_behind(std::int32_t behind, std::int32_t e, std::int32_t kind) const {
     return least_behind_[static_cast<std::size_t>(cell(std::min(behind, tables_->depth()), kind, e))];
   }
-  /// No plan has a smaller Σ (w + d + r); kNever when there is none.
+  /// Returns a lower bound of Σ (w + d + r) of all plans; kNever when there is none.
   [[nodiscard]] std::int64_t whole() const { return whole_; }
-  /// Units of each kind that the cheapest chain takes, less what there is.
+  /// Returns the units of each kind that the cheapest chain takes, less the available ones.
   [[nodiscard]] std::vector<double> excess(const StageRanges& ranges) const;
 
  private:
@@ -53,14 +53,14 @@ class PricedChains {
   StageCount count_;
   std::int64_t whole_ = kNever;
   std::vector<std::int64_t> of_unit_;
-  std::vector<std::int64_t> ending_;        ///< [behind][kind][e] the cheapest chain over [0, e) whose last stage is of
-                                            ///< the kind
+  /// [behind][kind][e] is the cheapest chain over [0, e) whose last stage is of the kind.
+  std::vector<std::int64_t> ending_;
   std::vector<std::int64_t> least_;         ///< [behind][kind of the next][a]
   std::vector<std::int64_t> least_behind_;  ///< [behind][kind of the one before][e]
 };
 
-/// Prices whose `whole` is high: subgradient steps towards `target`, from `begin`; the best seen. Stops once above the
-/// target.
+/// Searches prices whose `whole` is high by subgradient steps towards `target`, starting at `begin`; returns the
+/// best. Stops once above the target.
 PricedChains raised_prices(const StageTables& tables, const StageRanges& ranges, StageCount count, std::int64_t target,
                            const std::vector<std::int64_t>& begin);
 

@@ -9,7 +9,7 @@
 namespace espalier::solve::device_groups {
 namespace {
 
-/// The bound of the header on X_0 of a plan with this stage.
+/// Computes the bound of the header on X_0 of a plan with this stage.
 class StageBound {
  public:
   StageBound(const StageTables& tables, const std::vector<PricedChains>& prices, const CountedWork& counts, std::int32_t behind,
@@ -30,13 +30,13 @@ class StageBound {
       worth_.push_back(worth);
     }
   }
-  /// `more`: what comes at the begin and the end of the step besides.
+  /// Returns the bound; `more` adds the times at the beginning and the end of the step.
   [[nodiscard]] std::int64_t of(std::int32_t a, std::int32_t e, std::int64_t w, const StageTables::Least& more) const {
     std::int64_t before = 0, after = 0, both = counts_.others(shape_, a, e);
     if (both >= kNever) return kNever;
     for (std::size_t i = 0; i < prices_.size(); ++i) {
       const std::int64_t v = a == 0 ? 0 : prices_[i].least(behind_ + 1, a, kind_), c = prices_[i].least_behind(behind_, e, kind_);
-      // nothing before it, or behind it, is within the limit
+      // no chain before it, or behind it, is within the limit
       if (v >= kNever || c >= kNever || w >= kNever) return kNever;
       before = std::max(before, v - worth_[i]);
       after = std::max(after, c - worth_[i]);
@@ -50,7 +50,7 @@ class StageBound {
   }
 
  private:
-  /// G(before, both).
+  /// Returns G(before, both).
   [[nodiscard]] std::int64_t span(std::int64_t before, std::int64_t both, std::int64_t after, std::int64_t w) const {
     std::int64_t bound = std::max(before + m_ * w, both + (m_ - k_ + 1) * w + (k_ - 1) * (w / 1000 * tables_.longer_permille()));
     if (!known_ || k_ >= m_) return bound;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranges of layers a stage may have in a plan within a limit. Internal to solve/device_group_chains.h.
+// Determines which ranges of layers a stage may have in a plan within a limit. Internal to
+// solve/device_group_chains.h.
 //
-// For q stages behind, a shape and a first layer a: the layers [a, e) with e in [first_end, last_end]; and the same
-// told by e. What is outside is in no plan within the limit; what is inside may still not be in one. First by s + m·w +
-// v + e ≤ limit alone. Then `narrow` asks, with V what the layers before cost at least, C what those behind do, and U
-// both together (PricedChains, CountedWork), what
+// For q stages behind, a shape and a first layer a, the possible layers are [a, e) with e in [first_end, last_end]. A
+// second table is indexed by e. No plan within the limit has a range outside; a range inside may still be in no plan.
+// The first rule is s + m·w + v + e ≤ limit alone. Then `narrow` uses V, the least cost of the layers before, C, that
+// of the layers behind, and U, that of both together (PricedChains, CountedWork). It computes
 //     G(V, U) = max( V + m·w,  U + (m − k + 1)·w + (k − 1)·h·w,  U + q·C + (q + 1)·w + (m − 1 − q·k)·w  for both q )
-// says, which G of device_groups.h is not below (trips of depth 0 and to the last stage), behind V, with max(f, b) ≥
-// h·w (StageTables::longer_permille). The bound is at least
+// This is a lower bound of G of device_group_chains.h (trips of depth 0 and to the last stage) behind V, where max(f,
+// b) ≥ h·w (StageTables::longer_permille). The bound is at least each of
 //     G(V, U) + u        X_0 and the least end of a first stage,
 //     s + v + G(0, C) + max(e, β·V + u)    and    φ·V + G(0, C) + v + e,
-// with φ and β the least shares of forward and backward ways: what comes before a first forward, and what follows a
-// last backward. From `depth` stages behind on k is not known: then k = m, and the first two terms of G only.
+// Here φ and β are the least shares of forward and backward in both ways: the time before a first forward pass, and
+// the time after a last backward pass. With more than `depth` stages behind, k is unknown. Then k = m, and only the
+// first two terms of G apply.
 #pragma once
 
 #include <algorithm>
@@ -25,32 +27,34 @@ namespace espalier::solve::device_groups {
 class CountedWork;
 class PricedChains;
 
-/// Empty when first > last.
+/// Is empty when first > last.
 struct Range {
   std::int16_t first = 0, last = -1;
 };
 
-/// Numbers of layers that some stage of a shape may have, and the least w of each by first layer.
+/// Holds the numbers of layers that some stage of a shape may have, and the least w of each by first layer.
 struct Band {
-  std::int32_t least = 1, most = 0;    ///< numbers of layers
-  const std::int64_t* work = nullptr;  ///< [number − least][first layer], rows of layers + 1; kNever outside the ranges
+  std::int32_t least = 1, most = 0;  ///< numbers of layers
+  /// Holds [number − least][first layer], in rows of layers + 1; it is kNever outside the ranges.
+  const std::int64_t* work = nullptr;
 };
 
 class StageRanges {
  public:
-  /// Of plans with `count` stages.
+  /// Computes the ranges of plans with `count` stages.
   StageRanges(const StageTables& tables, StageCount count, std::int64_t limit);
 
   void narrow(const std::vector<PricedChains>& prices, const CountedWork& counts);
 
-  /// Ends of stages that begin with layer a, and first layers of stages that end before layer e.
+  /// Returns the ends of stages that begin with layer a; `begins` returns the first layers of stages that end before
+  /// layer e.
   [[nodiscard]] Range ends(std::int32_t behind, std::size_t shape, std::int32_t a) const {
     return ends_[place(behind, shape, a)];
   }
   [[nodiscard]] Band band(std::int32_t behind, std::size_t shape) const {
     return bands_[static_cast<std::size_t>(std::min(behind, tables_->depth())) * tables_->shapes().size() + shape].band;
   }
-  /// Numbers of stages behind that the tables tell apart and that there are.
+  /// Returns how many numbers of stages behind exist and are distinguished by the tables.
   [[nodiscard]] std::int32_t levels() const { return std::min(tables_->depth() + 1, count_.most); }
   [[nodiscard]] Range begins(std::int32_t behind, std::size_t shape, std::int32_t e) const {
     return begins_[place(behind, shape, e)];

@@ -7,7 +7,8 @@
 namespace espalier::solve::device_groups {
 
 LayerRuns::LayerRuns(const std::vector<std::int32_t>& types) : side_(types.size() + 1), of_(types.size() * side_, -1) {
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> longer;  // by a run and the type of one more layer
+  // By a run and the type of one additional layer.
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> longer;
   const auto layers = static_cast<std::int32_t>(types.size());
   for (std::int32_t a = 0; a < layers; ++a) {
     std::int32_t run = -1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of layers by what they are. Internal to solve/device_group_chains.h.
+// Groups runs of layers by their types. Internal to solve/device_group_chains.h.
 //
-// What a stage with layers [a, e) takes and holds depends on the types of these layers, in order, not on where they
-// lie. Runs with the same types in the same order are one *run*: of a model of L equal layers with another one at each
-// end there are fewer than 4·L, where there are L²/2 ranges.
+// The time and memory of a stage with layers [a, e) depend on the types of these layers, in order, not on their
+// position. Ranges with the same types in the same order are one *run*. A model of L equal layers with another one at
+// each end has L²/2 ranges, but fewer than 4·L runs.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@ class LayerRuns {
  public:
   explicit LayerRuns(const std::vector<std::int32_t>& types);
 
-  /// The run of layers [a, e), a < e.
+  /// Returns the run of layers [a, e), a < e.
   [[nodiscard]] std::int32_t of(std::int32_t a, std::int32_t e) const {
     return of_[static_cast<std::size_t>(a) * side_ + static_cast<std::size_t>(e)];
   }
-  /// [run], those with fewer layers of the same begin in front.
+  /// Holds one run; runs with fewer layers of the same beginning come first.
   struct Run {
     std::int32_t begin = 0, end = 0;  ///< one of its places
-    std::int32_t type = 0;            ///< of its last layer
+    std::int32_t type = 0;            ///< type of its last layer
     std::int32_t shorter = -1;        ///< the run without its last layer; −1: it has one layer
   };
   [[nodiscard]] const std::vector<Run>& all() const { return runs_; }

@@ -6,14 +6,15 @@
 namespace espalier::solve::device_groups {
 namespace {
 
-// An embedding, three blocks and a head: 0 1 1 1 2. Two blocks are the same run wherever they begin; with the embedding
-// they are another.
+// The layers are an embedding, three blocks and a head: 0 1 1 1 2. Two blocks are the same run wherever they begin;
+// with the embedding they are another run.
 TEST(LayerRuns, SmallestExample) {
   const LayerRuns runs({0, 1, 1, 1, 2});
   EXPECT_EQ(runs.of(1, 3), runs.of(2, 4));
   EXPECT_NE(runs.of(0, 2), runs.of(1, 3));
   EXPECT_NE(runs.of(1, 3), runs.of(1, 4));
-  EXPECT_EQ(runs.count(), 5U + 3U + 3U + 1U);  // with the embedding; blocks alone; blocks and the head; the head alone
+  // With the embedding; blocks alone; blocks and the head; the head alone.
+  EXPECT_EQ(runs.count(), 5U + 3U + 3U + 1U);
 }
 
 TEST(LayerRuns, OrderCounts) {
@@ -22,7 +23,7 @@ TEST(LayerRuns, OrderCounts) {
   EXPECT_EQ(runs.of(0, 1), runs.of(2, 3));
 }
 
-// Each run has a place with its types, and the one without its last layer comes before it.
+// Each run has a place with its types, and the run without its last layer comes before it.
 TEST(LayerRuns, KnowTheirPlaces) {
   const std::vector<std::int32_t> types{0, 1, 1, 2, 1, 1, 2, 2, 1, 3};
   const LayerRuns runs(types);

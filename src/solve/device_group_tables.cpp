@@ -43,10 +43,10 @@ const DeviceGroupsProblem& checked(const DeviceGroupsProblem& problem) {
   return problem;
 }
 
-/// Of a sum that may be left out.
+/// Returns a figure of a type; 0 if the figures are empty.
 std::int64_t at(const std::vector<std::int64_t>& figures, std::int32_t type) { return figures.empty() ? 0 : figures[type]; }
 
-/// a is no worse than b in every figure of the layer types that there are.
+/// Returns whether a is no worse than b in every figure of the existing layer types.
 bool no_worse(const StageOption& a, const StageOption& b, const std::set<std::int32_t>& types) {
   if (a.parts != b.parts || a.slowdown_millionths > b.slowdown_millionths) return false;
   if (a.kind != b.kind || a.units != b.units || a.pass_forward_ns > b.pass_forward_ns ||
@@ -61,8 +61,8 @@ bool no_worse(const StageOption& a, const StageOption& b, const std::set<std::in
   });
 }
 
-/// Options that no other is no worse than; of equals the first. Those that take more units than there are count as
-/// beaten. Of `tables` the ports are known.
+/// Returns options that no other equals or beats; among equals the first. Options that take more units than available
+/// count as beaten. The ports of `tables` must be known.
 std::vector<std::int32_t> worth_trying(const DeviceGroupsProblem& problem, const StageTables& tables) {
   const std::set<std::int32_t> types(problem.layers.begin(), problem.layers.end());
   std::vector<std::int32_t> kept;
@@ -85,8 +85,8 @@ std::vector<std::int64_t> sums(const std::vector<std::int32_t>& layers, const st
   return result;
 }
 
-/// The least share of b in w over the layers and the pass, or of f, whichever is larger; 1/1000, rounded down. A share
-/// of a sum is no smaller than the least share of its parts.
+/// Returns the larger of the least shares of f and of b in w, over the layers and the pass, but at least half;
+/// 1/1000, rounded down. A share of a sum is no smaller than the least share of its parts.
 std::int64_t share_of_longer(const StageOption& option, const std::vector<std::int32_t>& layers) {
   std::int64_t forward = 1000, backward = 1000;
   const auto add = [&](std::int64_t f, std::int64_t b) {
@@ -99,7 +99,7 @@ std::int64_t share_of_longer(const StageOption& option, const std::vector<std::i
   return std::max<std::int64_t>({forward, backward, 500});
 }
 
-/// The least shares of f and of b in w over the layers and the pass; 1/1000, rounded down.
+/// Returns the least shares of f and of b in w over the layers and the pass; 1/1000, rounded down.
 std::pair<std::int64_t, std::int64_t> shares_of_both(const StageOption& option, const std::vector<std::int32_t>& layers) {
   std::pair<std::int64_t, std::int64_t> share{1000, 1000};
   const auto add = [&](std::int64_t f, std::int64_t b) {
@@ -238,7 +238,8 @@ void StageTables::add_option(const DeviceGroupsProblem& problem, std::int32_t or
   options_.push_back(std::move(option));
 }
 
-/// While a layer runs its transients are there, and what later layers keep is not.
+/// Fills most_in_flight. While a layer runs, its transients are held, and the saved activations of later layers are
+/// already freed.
 void StageTables::fill_most_in_flight(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const {
   const std::vector<std::int64_t> fixed = sums(problem.layers, from.static_bytes), saved = sums(problem.layers, from.saved_bytes);
   const std::int64_t room = from.memory_bytes - from.fixed_bytes, most = in_flight(most_stages_);
@@ -255,8 +256,8 @@ void StageTables::fill_most_in_flight(const DeviceGroupsProblem& problem, const 
   }
 }
 
-/// An option that fits with so many stages behind fits with fewer: each run counts where it fits last, and from there
-/// on down.
+/// Fills the least work. An option that fits with some number of stages behind fits with fewer. So each run is
+/// entered at the largest number where it fits, and from there downwards.
 void StageTables::fill_least_work() {
   memory_depth_ = std::max(0, static_cast<std::int32_t>(std::min<std::int64_t>(depth_ + 1, in_flight(most_stages_))) - 1);
   const std::size_t level = shapes_.size() * runs_.count();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the device-group solver read of a problem: sums over ranges of layers, memory limits, counts of
-// units as one number. Internal to solve/device_group_chains.h, which has the terms.
+// Holds the tables that the parts of the device-group solver read: sums over ranges of layers, memory limits, and
+// counts of units as one number. Internal to solve/device_group_chains.h, which defines the terms.
 //
 // Options that another of the same kind and units equals or beats in every figure are left out. Units of a kind are
-// counted in the greatest common divisor of what its options take. Free units are one number, a *code*: Σ_kind
-// free·stride, so that taking an option's units is a subtraction, and at most `codes()` numbers say all. A *shape* is a
+// counted in the greatest common divisor of the units of its options. Free units are one number, a *code*: Σ_kind
+// free·stride. Taking an option's units is then a subtraction, and at most `codes()` numbers exist. A *shape* is a
 // kind and a number of units; options of one shape differ in how they use them.
 #pragma once
 
@@ -18,26 +18,27 @@
 
 namespace espalier::solve::device_groups {
 
-/// Stands for "not possible"; two of them add up without overflow.
+/// Means "not possible"; the sum of two does not overflow.
 inline constexpr std::int64_t kNever = std::int64_t{1} << 61;
 
-/// The stages from some stage on, in the terms of device_groups.h.
+/// Holds the figures of the stages from some stage on, in the terms of device_group_chains.h.
 struct Tail {
   std::int64_t span = 0, finish = 0;  ///< X, Y
   std::int64_t work = 0;              ///< Σ (w + d + r)
   std::int64_t stretched = 0;         ///< Σ (w + d + r + v)
-  std::int64_t near = 0;              ///< w of the foremost
-  std::int64_t near_two = 0;          ///< Σ (w + d + r) of the foremost two, without the way behind the second
+  std::int64_t near = 0;              ///< w of the foremost stage
+  std::int64_t near_two = 0;          ///< Σ (w + d + r) of the foremost two, without the sends behind the second
   std::int64_t ended = 0;             ///< Z
-  std::int64_t whole = 0;             ///< the bound, of these stages alone
+  std::int64_t whole = 0;             ///< bound of these stages alone
 };
 
-/// Of one stage; `down` and `up`: to and from the stage behind it (d and r), `stretch`: v.
+/// Holds the times of one stage; `down` and `up` are the sends to and from the stage behind it (d and r), `stretch`
+/// is v.
 struct StageTime {
   std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0, begin = 0, stretch = 0;
 };
 
-/// What gathers and reductions in n parts add to a stage whose other times are known; κ in millionths.
+/// Adds the effect of gathers and reductions in n parts to a stage whose other times are known; κ is in millionths.
 inline void add_parts(StageTime& stage, std::int64_t gather, std::int64_t reduce, std::int64_t n, std::int64_t slowdown) {
   constexpr std::int64_t kOne = 1'000'000;
   const auto but_one = [&](std::int64_t all) { return all - all / n; };
@@ -52,8 +53,8 @@ inline void add_parts(StageTime& stage, std::int64_t gather, std::int64_t reduce
   stage.end += std::max(reduce / n, reduce - but_one(stage.backward) - stage.stretch);
 }
 
-/// What a stage's number of stages behind says: k of m micro-batches in flight, and how many rounds of 2, 3 and k
-/// micro-batches there are between the first backward and the last forward.
+/// Holds the values that follow from a stage's number of stages behind. These are k of m micro-batches in flight, and
+/// the number of rounds of 2, 3 and k micro-batches between the first backward and the last forward pass.
 struct InFlight {
   InFlight(std::int64_t microbatches, std::int64_t in_flight)
       : m(microbatches), k(in_flight), between(std::max<std::int64_t>(0, microbatches - in_flight - 1)) {
@@ -64,8 +65,8 @@ struct InFlight {
   std::int64_t rounds_of_all = 0, left_of_all = 0;
 };
 
-/// G of a stage in front of `tail`: trips of depth 0 take w, of depth 1 and 2 `two` and `three`, to the last stage
-/// `all`.
+/// Returns G of a stage in front of `tail`. Trips of depth 0 take w, of depth 1 and 2 `two` and `three`, to the last
+/// stage `all`.
 inline std::int64_t own_span(const StageTime& stage, const Tail& tail, const InFlight& at) {
   const std::int64_t f = stage.forward, b = stage.backward, w = f + b, way = stage.down + stage.up, all = w + way + tail.work;
   const std::int64_t ending = w + way + tail.stretched;
@@ -87,7 +88,7 @@ inline std::int64_t own_span(const StageTime& stage, const Tail& tail, const InF
   return first + between + last;
 }
 
-/// `tail` with a stage in front.
+/// Returns `tail` with a stage in front.
 inline Tail in_front(const StageTime& stage, const Tail& tail, const InFlight& at) {
   const std::int64_t w = stage.forward + stage.backward, way = stage.down + stage.up;
   Tail result;
@@ -102,7 +103,7 @@ inline Tail in_front(const StageTime& stage, const Tail& tail, const InFlight& a
   return result;
 }
 
-/// Plans with so many stages, both included.
+/// Gives the range of numbers of stages, both ends included.
 struct StageCount {
   std::int32_t least = 1, most = 1;
 };
@@ -126,12 +127,12 @@ class StageTables {
   [[nodiscard]] const std::vector<std::int32_t>& units() const { return units_; }
   [[nodiscard]] const std::vector<std::int64_t>& strides() const { return strides_; }
   [[nodiscard]] std::int64_t codes() const { return codes_; }
-  /// Where plans must take every unit: whether stages of the options can add up to all of each kind, as far as common
-  /// divisors say; else true.
+  /// Returns whether stages of the options can add up to all units of each kind, as far as common divisors show. This
+  /// matters only where plans must take every unit; otherwise it is true.
   [[nodiscard]] bool units_can_be_used() const { return units_can_be_used_; }
   [[nodiscard]] bool all_units() const { return all_units_; }
-  /// Whether stages over so many layers, `stages` of them at most, can still take the free units of a code, where plans
-  /// must take every unit.
+  /// Returns whether stages can still take the free units of a code, where plans must take every unit. There are at
+  /// most `stages` of them over `layers` layers.
   [[nodiscard]] bool can_use_up(std::int64_t code, std::int32_t layers, std::int32_t stages) const {
     if (!all_units_ || code == 0) return true;
     if (layers < stages) stages = layers;
@@ -151,13 +152,13 @@ class StageTables {
     std::vector<std::int64_t> forward, backward, end, gather, reduce;  ///< [e] over layers [0, e)
     std::int64_t pass_forward = 0, pass_backward = 0, end_fixed = 0, slowdown = 0;
     std::int32_t parts = 1;
-    std::vector<std::int32_t> most_in_flight;  ///< [run]: micro-batches that fit at most, no more than there may be; 0:
-                                               ///< none
+    /// [run] holds the most micro-batches that fit, limited to the possible number; 0: none.
+    std::vector<std::int32_t> most_in_flight;
   };
   [[nodiscard]] const std::vector<Option>& options() const { return options_; }
   [[nodiscard]] const Option& option(std::int32_t o) const { return options_[static_cast<std::size_t>(o)]; }
   [[nodiscard]] const LayerRuns& runs() const { return runs_; }
-  /// Of a run of layers, without sends.
+  /// Returns the times of a run of layers, without sends.
   [[nodiscard]] StageTime time(const Option& option, std::int32_t run) const {
     const LayerRuns::Run& at = runs_.all()[static_cast<std::size_t>(run)];
     StageTime time;
@@ -168,27 +169,28 @@ class StageTables {
               std::min(option.parts, at.end - at.begin), option.slowdown);
     return time;
   }
-  /// The least between any ports of two kinds, and between two ports.
+  /// `send` returns the least time between any ports of two kinds, `port_send` that between two ports.
   [[nodiscard]] std::int64_t send(std::int32_t from, std::int32_t to) const { return send_[from * kinds() + to]; }
   [[nodiscard]] std::int64_t port_send(std::int32_t from, std::int32_t to) const { return port_send_[from * ports_ + to]; }
-  /// Whether no message from or to port a takes longer than the same from or to port b.
+  /// Returns whether no message from or to port a takes longer than the same from or to port b.
   [[nodiscard]] bool no_worse_port(std::int32_t a, std::int32_t b) const { return a == b || better_port_[a * ports_ + b] != 0; }
-  /// Of stages and messages, the forward way is at least this share of both ways, in 1/1000.
+  /// Returns the least share of the forward way in both ways, over stages and messages, in 1/1000.
   [[nodiscard]] std::int64_t forward_permille() const { return forward_permille_; }
-  /// The backward way, the same.
+  /// Returns the least share of the backward way in the same form.
   [[nodiscard]] std::int64_t backward_permille() const { return backward_permille_; }
-  /// The least `begin` and `end` together of a stage that begins with the first layer.
+  /// Returns the least `begin` and `end` together of a stage that begins with the first layer.
   [[nodiscard]] std::int64_t least_end() const { return least_end_; }
-  /// max(f, b) of any stage is at least this share of its w, in 1/1000: at least half, and more where all that a stage
-  /// does takes longer backward than forward.
+  /// Returns the least share of max(f, b) in w of any stage, in 1/1000. It is at least half, and more where every
+  /// part of a stage takes longer backward than forward.
   [[nodiscard]] std::int64_t longer_permille() const { return longer_permille_; }
-  /// No plan has a larger bound: a chain of 1F1B passes each stage and message once a micro-batch, so that G is at most
-  /// m·Σ (w + d + r) + Σ v.
+  /// Returns a bound that no plan exceeds. A chain of 1F1B passes each stage and message once per micro-batch, so G
+  /// is at most m·Σ (w + d + r) + Σ v.
   [[nodiscard]] std::int64_t worst_bound() const;
-  /// Tables tell apart up to so many stages behind; with more, they say what holds for all of those.
+  /// Returns the largest number of stages behind that the tables distinguish. Their last level holds for all larger
+  /// numbers.
   [[nodiscard]] std::int32_t depth() const { return depth_; }
   [[nodiscard]] std::int64_t table_cells() const { return table_cells_; }
-  /// What any option of a shape takes at least for layers [a, e), whether or not it fits; some option must.
+  /// Holds the least time of any option of a shape for layers [a, e), whether or not it fits; some option must fit.
   struct Least {
     std::int64_t step = 0;   ///< s + m·w + v + e
     std::int64_t begin = 0;  ///< s + v
@@ -200,7 +202,7 @@ class StageTables {
   [[nodiscard]] const Least& least(std::size_t shape, std::int32_t a, std::int32_t e) const {
     return least_[shape * runs_.count() + static_cast<std::size_t>(runs_.of(a, e))];
   }
-  /// The least w of a run in the shape with `behind` stages behind; kNever where no option fits. [run]
+  /// Returns the least w of a run in the shape with `behind` stages behind, by [run]; kNever where no option fits.
   [[nodiscard]] const std::int64_t* least_work(std::int32_t behind, std::size_t shape) const {
     const std::size_t level = static_cast<std::size_t>(std::min(behind, memory_depth_));
     return &least_work_[(level * shapes_.size() + shape) * runs_.count()];
@@ -223,7 +225,7 @@ class StageTables {
   std::int32_t ports_ = 0;
   std::uint32_t without_ = 0;
   std::vector<std::int32_t> units_, divisor_;
-  std::vector<std::int64_t> most_of_stage_;  ///< of each kind, the units that one stage takes at most; at least 1
+  std::vector<std::int64_t> most_of_stage_;  ///< most units that one stage takes, by kind; at least 1
   std::vector<std::int64_t> strides_, send_, port_send_, least_work_;
   std::vector<std::uint8_t> better_port_;
   std::vector<Least> least_;

@@ -7,7 +7,7 @@
 namespace espalier::solve {
 namespace {
 
-/// Ticks a second: the power of two at which `limit` is at most 2⁵⁹ ticks.
+/// Returns the ticks per second: the power of two at which `limit` is at most 2⁵⁹ ticks.
 double ticks_per_second(double limit) {
   int exponent = 0;
   std::frexp(limit > 0 ? limit : 1, &exponent);

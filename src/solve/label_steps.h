@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a label may be extended by: the items that can still matter, their costs in integer ticks. Internal to the layer
-// search.
+// Computes the extensions of a label: the items that can still matter, with their costs in integer ticks. Internal to
+// the layer search.
 //
-// Ticks make sums exact whatever their order, so that the same layers in another order are the same label; a tick is
-// below 2⁻⁵⁸ of the greatest cost that matters.
+// Ticks make sums exact in any order, so the same layers in another order give the same label. A tick is below 2⁻⁵⁸
+// of the greatest cost that matters.
 #pragma once
 
 #include <cstdint>
@@ -25,23 +25,24 @@ struct Steps {
   std::vector<std::int64_t> ticks;     ///< transitions, [from·layouts + to]
   std::vector<std::int64_t> distance;  ///< layout_distances of them
   std::int64_t reach_cut = 0;          ///< the largest transient
-  double tick = 1;                     ///< of cost
+  double tick = 1;                     ///< cost per tick
 
   [[nodiscard]] std::int64_t transition(std::int32_t from, std::int32_t to) const {
     return to < 0 ? 0 : ticks[static_cast<std::size_t>(from) * layouts + static_cast<std::size_t>(to)];
   }
 };
 
-/// The options of a label's layers, first layer first.
+/// Returns the options of a label's layers, first layer first.
 std::vector<std::int32_t> options_of(const LayerLabel& label, const std::vector<LayerLabel>& kept);
 
-/// The sums of a choice.
+/// Returns the sums of a choice.
 LayerSolution solution_of(const LayerProblem& problem, std::vector<std::int32_t> options);
 
-/// No choice that matters costs more than `limit`, or `tail_limit` in tails.
+/// Builds the steps; no choice that matters costs more than `limit`, or `tail_limit` in tails.
 Steps make_steps(const Chain& chain, double limit, double tail_limit);
 
-/// The label after q copies of a step in front of another; `cost` is kForbidden or more if there is no such transition.
+/// Returns the label after q copies of a step in front of another; `cost` is kForbidden or more if there is no such
+/// transition.
 inline LayerLabel extended(const Steps& steps, const LayerLabel& label, const LabelExtension& step, std::int32_t copies,
                            std::int32_t after) {
   LayerLabel out;

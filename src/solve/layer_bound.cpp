@@ -12,13 +12,13 @@ namespace {
 using base::kInfinity;
 constexpr std::size_t kSlopesEachSide = 8;
 
-/// An item as a point (memory, cost); `memory` includes the transient for the last layer.
+/// Holds an item as a point (memory, cost); `memory` includes the transient for the last layer.
 struct Vertex {
   std::int64_t memory = 0;
   double cost = 0;
 };
 
-/// By rising memory, and of equal memory by rising cost.
+/// Returns the points by rising memory, and for equal memory by rising cost.
 std::vector<Vertex> vertices(const std::vector<Item>& items, bool last) {
   std::vector<Vertex> out;
   for (const Item& item : items) out.push_back({item.memory + (last ? item.transient : 0), item.cost});
@@ -27,7 +27,7 @@ std::vector<Vertex> vertices(const std::vector<Item>& items, bool last) {
   return out;
 }
 
-/// The lower convex hull by rising memory and falling cost, without the points equal to `skip`.
+/// Returns the lower convex hull by rising memory and falling cost, without the points equal to `skip`.
 std::vector<Vertex> lower_hull(const std::vector<Vertex>& sorted, const Vertex* skip) {
   std::vector<Vertex> hull;
   for (const Vertex& v : sorted) {
@@ -47,7 +47,7 @@ std::vector<Vertex> lower_hull(const std::vector<Vertex>& sorted, const Vertex* 
 
 struct Edge {
   double slope = 0;
-  std::int64_t memory = 0;  ///< of all layers that have it
+  std::int64_t memory = 0;  ///< memory of all layers that have it
   std::size_t kind = 0;
   Vertex lean, fat;
 };
@@ -60,7 +60,7 @@ void add_edges(const std::vector<Vertex>& hull, std::size_t kind, std::int64_t l
   }
 }
 
-/// 0 and the slopes nearest to `centre` on both sides, rising.
+/// Returns 0 and the slopes nearest to `centre` on both sides, rising.
 std::vector<double> slopes_around(const std::vector<Edge>& edges, double centre) {
   std::vector<double> slopes = {0, centre};
   for (const Edge& edge : edges) slopes.push_back(edge.slope);
@@ -75,7 +75,7 @@ std::vector<double> slopes_around(const std::vector<Edge>& edges, double centre)
   return out;
 }
 
-/// Layers of each type but the last layer.
+/// Returns the number of layers of each type, without the last layer.
 std::vector<std::int64_t> layers_of_types(const Chain& chain) {
   std::vector<std::int64_t> layers(chain.items.size());
   for (const TypeRun& run : chain.runs) layers[static_cast<std::size_t>(run.type)] += run.count;
@@ -83,13 +83,13 @@ std::vector<std::int64_t> layers_of_types(const Chain& chain) {
   return layers;
 }
 
-/// The hulls of every kind of layer: the types, and the last layer.
+/// Holds the hulls of every kind of layer: the types, and the last layer.
 struct Hulls {
   bool complete = true;                     ///< every kind that has layers has items
   std::vector<std::int64_t> least;          ///< [kind] memory
   std::vector<std::vector<Vertex>> sorted;  ///< [kind]
-  std::int64_t memory = 0;                  ///< of all layers at their leanest
-  double cost = 0;                          ///< of that
+  std::int64_t memory = 0;                  ///< memory of all layers at their leanest
+  double cost = 0;                          ///< cost at that memory
   std::vector<Edge> edges;                  ///< by falling slope
 };
 
@@ -117,7 +117,7 @@ Hulls hulls_of(const Chain& chain) {
   return out;
 }
 
-/// Least transition between a layout and any other, in either direction.
+/// Returns the least transition between a layout and any other, in either direction.
 std::vector<double> least_transitions(const Chain& chain) {
   std::vector<double> least(chain.layouts, kInfinity);
   std::vector<bool> used(chain.layouts, false);
@@ -131,7 +131,7 @@ std::vector<double> least_transitions(const Chain& chain) {
   return least;
 }
 
-/// Least values at one λ: over all items, and over those of each layout.
+/// Holds the least values at one λ: over all items, and over those of each layout.
 struct LeastValues {
   double any = kInfinity;
   std::vector<double> within;
@@ -149,7 +149,7 @@ LeastValues least_values(const std::vector<Item>& items, std::size_t layouts, co
   return out;
 }
 
-/// Bounds of choices that use an item, at one λ.
+/// Computes bounds of choices that use an item, at one λ.
 class ItemBounds {
  public:
   ItemBounds(const Chain& chain, const Multipliers& m, double lambda, const std::vector<std::int64_t>& layers)
@@ -246,7 +246,7 @@ Multipliers multipliers(const Chain& chain) {
 
   std::vector<Edge> edges = hulls.edges;
   if (critical != nullptr) {
-    // Without one of its two ends, the hull tells what the problem is like once the other is used up.
+    // Without one of its two ends, the hull shows the slopes once the other end is used up.
     for (const Vertex& skip : {critical->lean, critical->fat})
       add_edges(lower_hull(hulls.sorted[critical->kind], &skip), 0, 1, edges);
   }

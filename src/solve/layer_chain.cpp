@@ -12,7 +12,7 @@ namespace {
 
 using base::kInfinity;
 
-/// Infinite stays infinite at weight 0: what is not allowed costs nothing to nobody.
+/// Keeps infinity infinite at weight 0, so that a forbidden option stays forbidden.
 double weighted(double weight, double x) { return std::isinf(x) ? kInfinity : weight * x; }
 
 Item make_item(const LayerOption& o, std::int32_t index, Criteria criteria, const LayerObjective& weights,
@@ -37,10 +37,11 @@ bool beats(const Item& a, const Item& b) {
          a.memory + a.transient <= b.memory + b.transient;
 }
 
-/// `items` by rising layout; what is beaten within its layout goes, of equals all but the first.
+/// Removes items that are beaten within their layout, among equals all but the first; `items` are sorted by rising
+/// layout.
 void drop_beaten(std::vector<Item>& items) {
   std::vector<Item> kept;
-  std::size_t first = 0;  // of the layout, in kept
+  std::size_t first = 0;  // first item of the layout, in kept
   for (const Item& item : items) {
     if (first < kept.size() && kept[first].layout != item.layout) first = kept.size();
     const auto begin = kept.begin() + static_cast<std::ptrdiff_t>(first);
@@ -51,7 +52,7 @@ void drop_beaten(std::vector<Item>& items) {
   items = std::move(kept);
 }
 
-/// Layout a may stand wherever b stands.
+/// Returns whether layout a can replace layout b everywhere.
 bool stands_for(const Chain& chain, const std::vector<bool>& gone, std::int32_t a, std::int32_t b) {
   if (chain.way(a, a) > chain.way(b, b) || chain.way(a, a) > chain.way(a, b) || chain.way(a, a) > chain.way(b, a)) return false;
   for (std::int32_t x = 0; static_cast<std::size_t>(x) < chain.layouts; ++x) {
@@ -68,7 +69,8 @@ bool stands_for(const Chain& chain, const std::vector<bool>& gone, std::int32_t 
   return true;
 }
 
-/// The chain with other items; layouts without any go, the others are numbered anew in their order.
+/// Returns the chain with other items; layouts without items are removed, and the others are renumbered in their
+/// order.
 Chain with_items(const Chain& chain, std::vector<std::vector<Item>> items) {
   std::vector<std::int32_t> number(chain.layouts, -1), kept;
   for (const auto& of_type : items)

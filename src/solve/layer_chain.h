@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer problem with one cost, and what may be left out of it. Internal to the layer search.
+// Holds a layer problem with one cost, and removes superfluous parts of it. Internal to the layer search.
 //
-// A run is a stretch of consecutive layers of one type. An item is an option with cost c and memory m = states +
-// K·saved; its base = states + (K − 1)·saved. An item equals or beats another when it does so in cost, tail, base,
-// memory and memory +
-// transient: put in the place of the other, with the same transitions, it raises neither cost nor peak.
+// A run is a stretch of consecutive layers of one type. An item is an option with cost c, memory m = states + K·saved
+// and base = states + (K − 1)·saved. An item equals or beats another when it does so in cost, tail, base, memory and
+// memory + transient. Put in the place of the other, with the same transitions, it raises neither cost nor peak.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 namespace espalier::solve {
 
 struct Item {
-  double cost = 0;  ///< what is minimised, or the first of two criteria
+  double cost = 0;  ///< minimised, or the first of two criteria
   double tail = 0;  ///< second criterion of a frontier, otherwise 0
   std::int64_t memory = 0, saved = 0, transient = 0;
   std::int32_t layout = 0, option = 0;
@@ -41,23 +40,26 @@ struct Chain {
 
 enum class Criteria : std::uint8_t { weighted, steady, steady_and_sync };
 
-/// Left out: items that another of the same layout equals or beats, and those of infinite cost.
+/// Builds the chain without items that another of the same layout equals or beats, and without those of infinite
+/// cost.
 Chain make_chain(const LayerProblem& problem, Criteria criteria, const LayerObjective& weights, std::int64_t capacity);
 
-/// Only items with bounds[type][item] < limit, and the layouts that they have.
+/// Keeps only items with bounds[type][item] < limit, and the layouts that they have.
 Chain below(const Chain& chain, const std::vector<std::vector<double>>& bounds, double limit);
 
-/// Only the layouts given, by rising index.
+/// Keeps only the given layouts, by rising index.
 Chain within(const Chain& chain, const std::vector<std::int32_t>& layouts);
 
-/// A layout goes when another has, for every type and item of it, one that equals or beats the item, and equals or
-/// beats it in all transitions: putting the other in its place everywhere raises nothing.
+/// Removes beaten layouts. A layout is beaten if another has, for every type and item of it, one that equals or beats
+/// the item. The other must also equal or beat it in all transitions. Replacing the layout everywhere then raises
+/// nothing.
 Chain without_beaten_layouts(const Chain& chain);
 
-/// Staying costs nothing, and no way from one layout to another by a third is shorter than the direct one.
+/// Returns whether staying in a layout costs nothing, and no detour through a third layout is shorter than the direct
+/// transition.
 bool is_metric(const Chain& chain);
 
-/// Sums of doubles are trusted to this part of the largest of them.
+/// Relative precision of sums of doubles: differences below this part of the largest of them are ignored.
 inline constexpr double kRounding = 1e-14;
 
 }  // namespace espalier::solve

@@ -12,9 +12,9 @@ namespace {
 using base::kInfinity;
 constexpr std::int32_t kShortRun = 3;  // runs up to this length are not worth blocks
 constexpr std::size_t kBlocks = 4;     // every block doubles the positions of its run
-constexpr double kEqualCost = 1e-13;   // choices this close (relative) are taken as equal
+constexpr double kEqualCost = 1e-13;   // choices this close (relative) count as equal
 
-/// [item] the first item that differs from it in its layout alone.
+/// Returns [item] the first item that differs from it in its layout alone.
 std::vector<std::int32_t> twins(const std::vector<Item>& items) {
   std::vector<std::int32_t> first;
   for (const Item& item : items) {
@@ -99,7 +99,7 @@ void Completion::plan_run(const TypeRun& run) {
   RunPlan plan{run.type, run.count, {}};
   const auto type = static_cast<std::size_t>(run.type);
   if (scope_.metric && run.count > kShortRun) {
-    // The last layer has values of its own and may have another item for nothing.
+    // The last layer has its own values and may have another item at no extra cost.
     const int own_last = runs_.size() + 1 == chain_.runs.size() ? 1 : 0;
     std::vector<std::int32_t> forced(chain_.items[type].size(), 0);
     for (std::size_t k = 0; k < gap_.size(); ++k) {
@@ -127,7 +127,7 @@ void Completion::add_blocks(RunPlan& plan, const std::vector<std::int32_t>& forc
   if (plan.blocks.size() > kBlocks) plan.blocks.resize(kBlocks);
   for (const LayoutCopies& block : plan.blocks) {
     plan.free -= block.copies;
-    // Such a choice alone would pass the limit; the multipliers kept may not have seen it.
+    // Such a choice alone would exceed the limit; the kept multipliers may have missed it.
     const double cost = chain_.items[type][static_cast<std::size_t>(block.items.front())].cost;
     if (block.copies * cost > scope_.limit) hopeless_ = true;
   }
@@ -144,7 +144,8 @@ void Completion::add_block(Rest& rest, const RunPlan& run, const LayoutCopies& b
   const auto type = static_cast<std::size_t>(run.type);
   const std::vector<Item>& items = chain_.items[type];
   const std::size_t lambdas = rest.any.size();
-  // Metric transitions: the way from the block's layout is not shorter than the direct one; 0 from the layout itself.
+  // With metric transitions, the way from the block's layout is not shorter than the direct one; it is 0 from the
+  // layout itself.
   std::vector<double> direct(chain_.layouts, kInfinity);
   for (std::size_t a = 0; a < chain_.layouts; ++a) {
     for (const std::int32_t i : block.items)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All choices that no other equals or beats. With one cost: one search after the other. With two: labels layer by
-// layer, with the memory as their only limit; that grows fast with the layers and is meant for few.
+// Finds all choices that no other equals or beats. With one cost, one search follows the other. With two costs,
+// labels are built layer by layer with the memory as their only limit. That grows fast with the number of layers and
+// is meant for a few.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,7 +19,7 @@ struct Ceilings {
   double cost = 0, tail = 0;
 };
 
-/// No choice costs more.
+/// Returns costs that no choice exceeds.
 Ceilings ceilings(const Chain& chain) {
   Ceilings out;
   double way = 0;
@@ -36,7 +37,7 @@ Ceilings ceilings(const Chain& chain) {
   return out;
 }
 
-/// Of complete labels, those that none equals or beats in (cost, tail, memory), whatever their layout; by rising cost.
+/// Returns the complete labels that none equals or beats in (cost, tail, memory), in any layout; by rising cost.
 std::vector<LayerLabel> frontier_of(std::vector<LayerLabel> labels) {
   std::sort(labels.begin(), labels.end(), [](const LayerLabel& a, const LayerLabel& b) {
     return std::tuple(a.cost, a.tail, a.memory, a.layout, a.option, a.after) <
@@ -55,8 +56,8 @@ std::vector<LayerLabel> frontier_of(std::vector<LayerLabel> labels) {
   return out;
 }
 
-/// Two criteria: the best choice of a capacity, then the best below its peak, and so on. Equal costs differ by
-/// rounding.
+/// Handles two criteria: the best choice of a capacity, then the best below its peak, and so on. Equal costs may
+/// differ by rounding.
 std::vector<LayerSolution> frontier_by_capacity(const LayerProblem& problem, std::int64_t capacity) {
   constexpr double kEqual = 1e-12;
   std::vector<LayerSolution> out;
@@ -75,7 +76,7 @@ std::vector<LayerSolution> frontier_by_labels(const LayerProblem& problem, std::
   if (m.slack < 0) return {};
   const Ceilings most = ceilings(chain);
   const Steps steps = make_steps(without_beaten_layouts(chain), most.cost, most.tail);
-  std::int64_t rest = 0;  // least memory of the layers to come
+  std::int64_t rest = 0;  // least memory of the remaining layers
   for (const TypeRun& run : chain.runs) rest += run.count * m.least_memory[static_cast<std::size_t>(run.type)];
 
   std::vector<LayerLabel> kept, open = {LayerLabel{0, 0, 0, 0, -1, -1, 0, 0}};

@@ -10,12 +10,12 @@
 namespace espalier::solve {
 namespace {
 
-/// A position within a run is (blocks placed, free layers chosen).
+/// Searches by labels; a position within a run is (blocks placed, free layers chosen).
 class LabelSearch {
  public:
   LabelSearch(const Steps& steps, const Completion& completion) : steps_(steps), completion_(completion) {}
 
-  /// The option of every layer; empty when no choice is below the limit.
+  /// Returns the option of every layer; empty when no choice is below the limit.
   std::vector<std::int32_t> search() {
     std::vector<LayerLabel> open = {LayerLabel{0, 0, 0, 0, -1, -1, 0, 0}};
     for (std::size_t run = completion_.runs().size(); run-- > 0 && !open.empty();) open = pass(run, std::move(open));
@@ -27,7 +27,7 @@ class LabelSearch {
   }
 
  private:
-  /// Labels with the run placed, from labels of what follows it.
+  /// Returns labels with the run placed, from labels of the layers after it.
   std::vector<LayerLabel> pass(std::size_t run, std::vector<LayerLabel> open) {
     const RunPlan& plan = completion_.runs()[run];
     const auto& items = steps_.of_type[static_cast<std::size_t>(plan.type)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cheapest choice by labels, from the last layer of a chain to its first. Internal to the layer search.
+// Finds the cheapest choice by labels, from the last layer of a chain to its first. Internal to the layer search.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace espalier::solve {
 
-/// The option of every layer in the cheapest choice of the scope; empty when there is none. A choice outside the
-/// scope's `way` may be found instead when it is cheaper.
+/// Returns the option of every layer in the cheapest choice of the scope; empty when there is none. A cheaper choice
+/// outside the scope's `way` may be returned instead.
 std::vector<std::int32_t> cheapest(const Chain& chain, const Multipliers& multipliers, const Scope& scope);
 
 }  // namespace espalier::solve

@@ -7,7 +7,7 @@
 namespace espalier::solve {
 namespace {
 
-/// Points (memory, base) of which none equals or beats another: memory rises, base falls.
+/// Holds points (memory, base) of which none equals or beats another: memory rises, base falls.
 class Staircase {
  public:
   [[nodiscard]] bool covers(std::int64_t memory, std::int64_t base) const {
@@ -48,8 +48,8 @@ bool beats_but_for_cost(const LayerLabel& a, const LayerLabel& b) {
 
 using Iterator = std::vector<LayerLabel>::iterator;
 
-/// Labels of `group` that labels of `rivals` make superfluous at distance d go; both by rising cost. Returns the new
-/// end of the group.
+/// Removes labels of `group` that labels of `rivals` make superfluous at distance d; both are sorted by rising cost.
+/// Returns the new end of the group.
 Iterator drop_beaten(Iterator group, Iterator group_end, Iterator rivals, Iterator rivals_end, std::int64_t d, bool tails) {
   Iterator out = group, rival = rivals;
   Staircase stairs;
@@ -63,9 +63,9 @@ Iterator drop_beaten(Iterator group, Iterator group_end, Iterator rivals, Iterat
   return out;
 }
 
-/// The same inside one layout, where earlier labels are the rivals.
+/// Removes superfluous labels inside one layout, where earlier labels are the rivals.
 Iterator drop_beaten_inside(Iterator group, Iterator group_end, bool tails) {
-  Iterator out = group, beater = group;  // what beat the last label often beats the next
+  Iterator out = group, beater = group;  // a label that beat the previous one often beats the next
   Staircase stairs;
   for (Iterator label = group; label != group_end; ++label) {
     if (tails && beater != out) {
@@ -112,7 +112,8 @@ void drop_superfluous(std::vector<LayerLabel>& labels, const std::vector<std::in
     groups.push_back({static_cast<std::size_t>(layout), at, drop_beaten_inside(at, end, tails)});
     at = end;
   }
-  // One pair after the other: what beat a label is still there, or is itself beaten by a label that then beats both.
+  // Pairs are handled one after the other. A label that beat another still exists, or a label that beats both has
+  // beaten it.
   for (const Group& rivals : groups) {
     for (Group& group : groups) {
       if (distance.empty() || rivals.layout == group.layout) continue;

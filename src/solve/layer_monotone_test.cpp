@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A larger space or more memory never gives a slower plan: partition and layers together, over pairs of nested
-// problems.
+// A larger space or more memory never gives a slower plan. This is tested for partition and layers together, over
+// pairs of nested problems.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace espalier::solve {
 namespace {
 
 struct Nested {
-  LayerProblem large, small;  ///< options of `small` are some of `large`
+  LayerProblem large, small;  ///< options of `small` are some of those of `large`
   std::int64_t large_capacity = 0, small_capacity = 0;
   std::int32_t stages = 1, microbatches = 1;
 };
@@ -43,7 +43,7 @@ Nested nested(std::mt19937& random) {
   return n;
 }
 
-/// Least time of the pipeline over all partitions and strategies; infinite if none fits.
+/// Returns the least time of the pipeline over all partitions and strategies; infinity if none fits.
 double best_time(const LayerProblem& all, std::int64_t capacity, std::int32_t stages, std::int32_t microbatches) {
   BalanceProblem b;
   b.layers = static_cast<std::int32_t>(all.layers.size());
@@ -72,7 +72,7 @@ TEST(LayerSearch, MoreMemoryAndMoreChoicesAreNeverSlower) {
     fits += small < std::numeric_limits<double>::infinity() ? 1 : 0;
     faster += large < small ? 1 : 0;
   }
-  EXPECT_GT(fits, 250);    // of 500 pairs most have a plan in the small space
+  EXPECT_GT(fits, 250);    // most of 500 pairs have a plan in the small space
   EXPECT_GT(faster, 100);  // and often the larger one is better
 }
 

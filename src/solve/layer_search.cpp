@@ -13,7 +13,7 @@
 namespace espalier::solve {
 namespace {
 
-/// No choice that is allowed costs more.
+/// Returns a cost that no allowed choice exceeds.
 double worst_cost(const Chain& chain) {
   double worst = 0, way = 0;
   for (const double t : chain.transition)
@@ -26,7 +26,7 @@ double worst_cost(const Chain& chain) {
   return worst > 0 ? worst * (1 + 1e-6) : 1;
 }
 
-/// A set of layouts, and what is left of the chain for choices within it that pay its way.
+/// Holds a set of layouts, and the part of the chain for choices within it that pay its way.
 struct SetChain {
   double bound = 0, way = 0;
   Chain chain;
@@ -39,8 +39,8 @@ std::size_t items_of(const Chain& chain) {
   return items;
 }
 
-/// Nothing when no such choice is below the limit, or when fewer layouts are enough, which have a shorter way and so a
-/// set of their own.
+/// Returns nullopt when no such choice is below the limit. It also does so when fewer layouts suffice, which have a
+/// shorter way and so a set of their own.
 std::optional<SetChain> set_chain(const Chain& chain, const LayoutSet& set, double limit) {
   Chain left = without_beaten_layouts(within(chain, set.layouts));
   for (;;) {
@@ -59,7 +59,7 @@ struct LayerTarget {
   const LayerObjective& objective;
 };
 
-/// The best choice of the scope takes the place of `best` and lowers the limit.
+/// Replaces `best` by the best choice of the scope and lowers the limit.
 void look(const LayerTarget& target, const Chain& chain, const Multipliers& multipliers, const Scope& scope, double& limit,
           std::vector<std::int32_t>& best) {
   if (std::isinf(multipliers.root)) return;
@@ -70,7 +70,8 @@ void look(const LayerTarget& target, const Chain& chain, const Multipliers& mult
   best = std::move(options);
 }
 
-/// The options of the best choice below the limit; empty when there is none. `root`: nothing is below it.
+/// Returns the options of the best choice below the limit; empty when there is none. `root` is a lower bound of all
+/// choices.
 std::vector<std::int32_t> best_below(const LayerTarget& target, const Chain& chain, double root, double limit) {
   std::vector<std::int32_t> best;
   const bool metric = is_metric(chain);
@@ -101,8 +102,8 @@ std::optional<LayerSolution> best_layers(const LayerProblem& problem, const Laye
   if (std::isinf(m.root) || m.root >= upper_bound) return std::nullopt;
   const auto bounds = item_bounds(chain, m);
   const double last = std::min(upper_bound, worst_cost(chain));
-  // The limit rises from just above the lower bound: a search whose limit is below the optimum is short, as few labels
-  // can end there, and the first that finds a choice has found the best.
+  // The limit rises from just above the lower bound. A search whose limit is below the optimum is short, as few
+  // labels can end there. The first search that finds a choice has found the best.
   double step =
       std::max({m.root / (128.0 * static_cast<double>(problem.layers.size())), last * 1e-9, m.root * objective.tolerance});
   for (;; step *= 2) {

@@ -17,12 +17,12 @@ namespace {
 using base::kInfinity;
 constexpr std::int64_t kPlenty = std::int64_t{1} << 50;
 
-// Two layers, one micro-batch in flight. Keeping everything: 3 s, 5 bytes saved. Recomputing: 4 s, 1 byte saved, 5
-// bytes while it runs.
-//   keep, keep:            6 s, peak max(5, 10)             = 10
-//   recompute, keep:       7 s, peak max(1 + 5, 1 + 5)      =  6   while the first layer recomputes, the second has freed its 5
-//   keep, recompute:       7 s, peak max(5, 5 + 1 + 5)      = 11   and so never chosen
-//   recompute, recompute:  8 s, peak max(1 + 5, 1 + 1 + 5)  =  7   slower and larger than recompute, keep
+// There are two layers and one micro-batch in flight. Keeping everything takes 3 s with 5 bytes saved. Recomputing
+// takes 4 s with 1 byte saved and 5 bytes while it runs.
+//   keep, keep:            6 s, peak max(5, 10)        = 10
+//   recompute, keep:       7 s, peak max(1 + 5, 1 + 5) =  6   the second layer has freed its 5 bytes by then
+//   keep, recompute:       7 s, peak max(5, 5 + 1 + 5) = 11   so it is never chosen
+//   recompute, recompute:  8 s, peak max(1 + 5, 1 + 1 + 5) =  7   slower and larger than recompute, keep
 TEST(LayerSearch, RecomputationBelongsInFront) {
   LayerProblem problem;
   problem.layers = {0, 0};
@@ -46,7 +46,7 @@ struct Choice {
   std::int64_t peak = 0;
 };
 
-/// The sums as the header defines them, last layer included.
+/// Computes the sums as the header defines them, last layer included.
 Choice evaluate(const LayerProblem& p, const std::vector<std::size_t>& options) {
   Choice out;
   std::int64_t states = 0, saved = 0, reach = 0;
@@ -84,7 +84,7 @@ class Generator {
   int in(int low, int high) { return low + static_cast<int>(random_() % static_cast<std::uint32_t>(high - low + 1)); }
   bool one_in(int n) { return in(1, n) == 1; }
 
-  /// Whole costs where `fine` is false, so that ties abound.
+  /// Draws a problem; costs are whole numbers where `fine` is false, so that ties are frequent.
   LayerProblem problem(int layers, int strategies, bool fine) {
     const auto cost = [&](int high) { return fine ? in(0, high * 1000) * 1e-3 : static_cast<double>(in(0, high)); };
     LayerProblem p;
@@ -127,7 +127,7 @@ class Generator {
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-12 * std::max({1.0, std::abs(a), std::abs(b)}); }
 
-/// Every capacity at which the optimum changes, from both sides.
+/// Checks every capacity at which the optimum changes, from both sides.
 void expect_best(const LayerProblem& p, const std::vector<Choice>& all, const LayerObjective& objective) {
   std::vector<std::pair<std::int64_t, double>> by_peak;
   for (const Choice& c : all) by_peak.emplace_back(c.peak, objective.steady_weight * c.steady + objective.sync_weight * c.sync);
@@ -174,7 +174,7 @@ std::vector<Choice> frontier_by_pairs(std::vector<Choice> all, std::int64_t capa
   return out;
 }
 
-/// Whole costs: sums are exact in any order.
+/// Compares frontiers with whole costs, whose sums are exact in any order.
 void expect_frontier(const LayerProblem& p, const std::vector<Choice>& all, std::int64_t capacity, bool ignore_sync) {
   const auto expected = frontier_by_pairs(all, capacity, ignore_sync);
   const auto found = layer_frontier(p, capacity, ignore_sync);
@@ -202,9 +202,9 @@ TEST(LayerSearch, EqualsTryingAll) {
   }
 }
 
-/// Options that other layouts have too, and runs so long that copies are forced. The reference is the frontier by
-/// labels, which knows neither sets nor forced copies nor multipliers, and which the test above compares with trying
-/// all.
+/// Returns problems where other layouts have the same options, and runs are so long that copies are forced. The
+/// reference is the frontier by labels, which uses neither sets nor forced copies nor multipliers. The test above
+/// compares it with trying all.
 LayerProblem long_runs(Generator& generator, bool fine) {
   LayerProblem p = generator.problem(1, 4, fine);
   const std::size_t layouts = p.transition.size();
@@ -235,7 +235,7 @@ TEST(LayerSearch, LongRunsEqualTheFrontierByLabels) {
       EXPECT_TRUE(near(best->steady, point.steady)) << best->steady << " instead of " << point.steady << " at " << point.peak;
       EXPECT_LE(layers_lower_bound(p, {2, 1}, point.peak), 2 * point.steady * (1 + 1e-12));
     }
-    if (fine) continue;  // labels tell sums apart that differ by rounding alone
+    if (fine) continue;  // labels distinguish sums that differ by rounding alone
     const auto by_capacity = layer_frontier(p, kPlenty, true);
     ASSERT_EQ(by_capacity.size(), frontier.size());
     for (std::size_t i = 0; i < frontier.size(); ++i) EXPECT_EQ(by_capacity[i].peak, frontier[i].peak);
@@ -243,8 +243,8 @@ TEST(LayerSearch, LongRunsEqualTheFrontierByLabels) {
   }
 }
 
-/// 96 layers against formulas: the faster layout a takes 3 s and 5 bytes a layer, b takes 4 s and 3 bytes, changing
-/// over costs 2 s. With capacity C at most x = (C − 3·96)/2 layers are in a.
+/// Compares 96 layers with formulas. The faster layout a takes 3 s and 5 bytes per layer, b takes 4 s and 3 bytes,
+/// and changing over costs 2 s. With capacity C at most x = (C − 3·96)/2 layers are in a.
 TEST(LayerSearch, NinetySixLayers) {
   LayerProblem p;
   p.layers.assign(96, 0);

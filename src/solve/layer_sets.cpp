@@ -14,7 +14,7 @@ constexpr std::size_t kLayouts = 63, kPaths = 512, kFewLayouts = 8;
 
 std::optional<std::vector<LayoutSet>> layout_sets(const Chain& chain, double most) {
   if (chain.layouts > kLayouts) return std::nullopt;
-  // Shortest paths by (set, last layout), one more layout at a time: what leads to a short path is short.
+  // Shortest paths are built by (set, last layout), one layout at a time. Every part of a short path is short.
   using Paths = std::map<std::pair<std::uint64_t, std::size_t>, double>;
   std::map<std::uint64_t, double> ways;
   Paths paths;
@@ -38,7 +38,7 @@ std::optional<std::vector<LayoutSet>> layout_sets(const Chain& chain, double mos
   }
   std::vector<LayoutSet> sets;
   for (const auto& [bits, way] : ways) {
-    bool covered = false;  // by a set with one layout more and no longer way
+    bool covered = false;  // by a set with one additional layout and no longer way
     for (std::size_t a = 0; a < chain.layouts && !covered; ++a) {
       const auto more = ways.find(bits | std::uint64_t{1} << a);
       covered = more != ways.end() && more->first != bits && more->second <= way;

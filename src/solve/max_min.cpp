@@ -14,9 +14,9 @@ namespace {
 
 using base::kInfinity;
 constexpr std::size_t kNoLink = static_cast<std::size_t>(-1);
-/// A level that rose by less than this since its key was computed counts as the same.
+/// Limits how much a level may rise after its key was computed and still count as equal.
 constexpr double kSameLevel = 1e-12;
-/// Part of a link's weight below which differences of sums are no longer trusted.
+/// Below this share of a link's weight, differences of sums are too inaccurate.
 constexpr double kSmallRest = 1e-6;
 
 }  // namespace
@@ -49,7 +49,7 @@ void MaxMinProblem::add_use(std::int32_t link, double weight) {
   first_.back() = uses_.size();
 }
 
-/// Who uses which link, and all flows by cap.
+/// Fills the users of each link, and sorts all flows by cap.
 void MaxMinSolver::index(const MaxMinProblem& problem) {
   const std::size_t flows = problem.flows();
   links_.assign(problem.links(), LinkState{});
@@ -87,7 +87,7 @@ double MaxMinSolver::level_of(std::size_t link) const {
   return state.free > 0 ? std::max(0.0, state.left) / state.weight : kInfinity;
 }
 
-/// Exactly what frozen flows leave over: after many subtractions little of a small rest is true.
+/// Computes exactly what frozen flows leave over, because a small rest is inaccurate after many subtractions.
 void MaxMinSolver::recount(const MaxMinProblem& problem, std::size_t number) {
   LinkState& link = links_[number];
   link.left = problem.capacity(number);
@@ -95,7 +95,7 @@ void MaxMinSolver::recount(const MaxMinProblem& problem, std::size_t number) {
   std::int32_t before = -1;
   for (std::size_t i = 0; i < link.users; ++i) {
     const std::int32_t user = users_[link.first + i];
-    if (user == before) continue;  // a flow that uses the link twice stands there twice, one after the other
+    if (user == before) continue;  // a flow that uses the link twice is listed twice in a row
     before = user;
     const auto flow = static_cast<std::size_t>(user);
     for (const FlowLink* use = problem.begin(flow); use != problem.end(flow); ++use) {
@@ -106,7 +106,7 @@ void MaxMinSolver::recount(const MaxMinProblem& problem, std::size_t number) {
   }
 }
 
-/// The link that is full first, on top of the heap with its true level; kNoLink when none is left.
+/// Returns the link that is full first, at the top of the heap with its true level; kNoLink when none is left.
 std::size_t MaxMinSolver::fullest_link(const MaxMinProblem& problem) {
   while (!fills_.empty()) {
     const auto [key, number] = fills_.front();
@@ -146,7 +146,7 @@ const std::vector<double>& MaxMinSolver::solve(const MaxMinProblem& problem) {
     if (links_[l].free > 0) fills_.emplace_back(level_of(l), static_cast<std::int32_t>(l));
   std::make_heap(fills_.begin(), fills_.end(), std::greater<>());
 
-  double level = 0.0;  // never falls, whatever rounding does to what a link has left
+  double level = 0.0;  // never falls, however the remaining capacity of a link is rounded
   std::size_t next = 0;
   while (true) {
     while (next < flows && frozen_[static_cast<std::size_t>(by_cap_[next])]) ++next;

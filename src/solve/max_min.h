@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Max-min fair rates of flows over shared links, by progressive filling.
+// Computes max-min fair rates of flows over shared links, by progressive filling.
 //
 // Flow f has a cap u_f and uses link l with weight w_fl: while f moves one byte, l carries w_fl bytes (2 where a flow
 // passes a link twice). Link l has capacity c_l. A vector of rates x is max-min fair if
-//     Σ_f w_fl·x_f ≤ c_l  for every link,    x_f ≤ u_f  for every flow,
 // and no rate can be raised without structure one that is no greater. Equivalently, every flow either runs at its cap
+// and no rate can be raised without lowering one that is no greater. Equivalently, every flow either runs at its cap
 // or uses a saturated link (Σ w·x = c) on which no flow is faster. There is exactly one such vector.
 //
-// Progressive filling raises all rates together from 0. A flow that reaches its cap stays there; when a link is full,
-// its flows stay where they are; the others go on. Link l would be full at the level (c_l − Σ_frozen w·x) / Σ_free w,
-// which only rises while flows freeze, so a heap with keys that may be too low finds the next link. O((F + U)·log(F +
-// L)) for F flows with U uses of L links.
+// Progressive filling raises all rates together from 0. A flow that reaches its cap keeps that rate. When a link is
+// full, its flows keep their rates; the others continue to rise. Link l becomes full at the level (c_l − Σ_frozen
+// w·x) / Σ_free w. This level only rises while flows freeze, so a heap with keys that may be too low finds the next
+// link. The cost is O((F + U)·log(F + L)) for F flows with U uses of L links.
 //
-// Source: Bertsekas and Gallager, Data Networks, 2nd edition, section 6.5.2. Units are the caller's; the same unit for
-// c and u.
+// Source: Bertsekas and Gallager, Data Networks, 2nd edition, section 6.5.2. The caller chooses the unit, which is
+// the same for c and u.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,13 @@ struct FlowLink {
   double weight = 1.0;  ///< bytes on the link per byte of the flow, positive
 };
 
-/// Links by number, flows in the order in which they are added.
+/// Describes a problem: links by number, flows in the order in which they are added.
 class MaxMinProblem {
  public:
   void clear();
   /// Returns the number of the link.
   std::int32_t add_link(double capacity);
-  /// Begins a flow; uses that follow belong to it. An infinite cap needs at least one use.
+  /// Begins a flow; later calls of add_use belong to it. An infinite cap requires at least one use.
   std::int32_t add_flow(double cap);
   void add_use(std::int32_t link, double weight = 1.0);
 
@@ -46,12 +46,12 @@ class MaxMinProblem {
 
  private:
   std::vector<double> capacity_, cap_;
-  std::vector<std::size_t> first_{0};  ///< flow -> its first use; one entry more than flows
+  std::vector<std::size_t> first_{0};  ///< flow -> its first use; one more entry than flows
   std::vector<FlowLink> uses_;
 };
 
-/// Solves problems one after the other and keeps its memory between them. A flow that runs at its cap has exactly that
-/// rate.
+/// Solves problems one after the other and keeps its memory between them. A flow that runs at its cap has exactly
+/// that rate.
 class MaxMinSolver {
  public:
   const std::vector<double>& solve(const MaxMinProblem& problem);
@@ -64,12 +64,12 @@ class MaxMinSolver {
   std::size_t fullest_link(const MaxMinProblem& problem);
 
   struct LinkState {
-    double left = 0.0;        ///< capacity that frozen flows leave over
-    double weight = 0.0;      ///< of the free flows
-    double all_weight = 0.0;  ///< of all flows
+    double left = 0.0;        ///< capacity left by frozen flows
+    double weight = 0.0;      ///< weight of the free flows
+    double all_weight = 0.0;  ///< weight of all flows
     std::size_t free = 0;     ///< uses by free flows
     std::size_t users = 0;    ///< uses by all flows
-    std::size_t first = 0;    ///< of its users in users_
+    std::size_t first = 0;    ///< index of its first user in users_
   };
   std::vector<double> rates_;
   std::vector<char> frozen_;

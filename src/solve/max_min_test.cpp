@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Max-min rates against networks solved by hand, then against the definition on random networks.
+// Compares max-min rates with networks solved by hand, then with the definition on random networks.
 #include "solve/max_min.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ struct TestFlow {
   std::vector<FlowLink> uses;
 };
 
-/// A flow without a cap of its own over links, each once.
+/// Returns a flow without a cap of its own over links, each used once.
 TestFlow over(std::vector<std::int32_t> links) {
   TestFlow flow{kUncapped, {}};
   for (const std::int32_t link : links) flow.uses.push_back({link, 1.0});
@@ -55,55 +55,56 @@ TEST(MaxMin, ThreeFlowsOverOneLinkHaveAThirdEach) { expect_rates({12}, {over({0}
 
 TEST(MaxMin, ALoneFlowRunsAtItsCap) { expect_rates({12}, {capped(5, {0})}, {5}); }
 
-// Access links of 10 at both ends of a bottleneck of 6 that three flows cross: 6 / 3 = 2 each, the access links are not
-// full.
+// Three flows cross a bottleneck of 6 with access links of 10 at both ends: 6 / 3 = 2 each, and the access links are
+// not full.
 TEST(MaxMin, Dumbbell) {
   const double access = 10;
   expect_rates({6, access, access, access, access, access, access}, {over({1, 0, 4}), over({2, 0, 5}), over({3, 0, 6})},
                {2, 2, 2});
 }
 
-// One flow over all three links of capacity 1, one more on each: 1/2 for all four.
+// One flow uses all three links of capacity 1, and each link has one other flow: 1/2 for all four.
 TEST(MaxMin, ParkingLot) { expect_rates({1, 1, 1}, {over({0, 1, 2}), over({0}), over({1}), over({2})}, {0.5, 0.5, 0.5, 0.5}); }
 
-// Capacities 1, 2, 10: link 0 halves, the long flow keeps 1/2, the others take what it leaves: 2 − 1/2 and 10 − 1/2.
+// With capacities 1, 2, 10, link 0 is halved and the long flow keeps 1/2. The others take what it leaves: 2 − 1/2 and
+// 10 − 1/2.
 TEST(MaxMin, ParkingLotWithUnequalLinks) {
   expect_rates({1, 2, 10}, {over({0, 1, 2}), over({0}), over({1}), over({2})}, {0.5, 0.5, 1.5, 9.5});
 }
 
-// Links AB, BC, CA of capacity 1; each flow goes two hops, each link carries two flows: 1/2 each.
+// Links AB, BC, CA have capacity 1. Each flow takes two hops and each link carries two flows: 1/2 each.
 TEST(MaxMin, Triangle) { expect_rates({1, 1, 1}, {over({0, 1}), over({1, 2}), over({2, 0})}, {0.5, 0.5, 0.5}); }
 
-// Share 10/3, but two flows want 1 and 2: the third has 10 − 3.
+// The share is 10/3, but two flows are capped at 1 and 2: the third has 10 − 3.
 TEST(MaxMin, CapsBelowTheShareLeaveTheRest) { expect_rates({10}, {capped(1, {0}), capped(2, {0}), over({0})}, {1, 2, 7}); }
 
-// Caps 2, 3, 9, 9 on 12: level 3 leaves 12 − 2 − 3 = 7 for two flows that want 9 each: 3.5.
+// Caps are 2, 3, 9, 9 on a link of 12. Level 3 leaves 12 − 2 − 3 = 7 for the two flows capped at 9: 3.5 each.
 TEST(MaxMin, UnequalCaps) {
   expect_rates({12}, {capped(2, {0}), capped(3, {0}), capped(9, {0}), capped(9, {0})}, {2, 3, 3.5, 3.5});
 }
 
-// Nothing moves over a dead link; the flow that stands leaves link 1 to the other.
+// Nothing moves over a dead link; the stopped flow leaves link 1 to the other.
 TEST(MaxMin, ADeadLinkStopsItsFlowsOnly) { expect_rates({0, 8}, {over({0, 1}), over({1}), over({0})}, {0, 8, 0}); }
 
 // Flow 0 passes the link twice, flow 1 once: 2x + x = 9.
 TEST(MaxMin, AFlowOverALinkTwice) { expect_rates({9}, {over({0, 0}), over({0})}, {3, 3}); }
 
-// A flow that leaves half of its bytes on the link beside a plain one: x/2 + x = 9.
+// A flow that puts half of its bytes on the link shares it with a plain one: x/2 + x = 9.
 TEST(MaxMin, WeightsBelowOne) { expect_rates({9}, {TestFlow{kUncapped, {{0, 0.5}}}, over({0})}, {6, 6}); }
 
-// A ring over four NICs of 50 is one flow, as its slowest hop holds all. A message crosses NIC 2: 25 each, the other
-// NICs carry 25.
+// A ring over four NICs of 50 is one flow, as its slowest hop limits all hops. A message crosses NIC 2: 25 each, and
+// the other NICs carry 25.
 TEST(MaxMin, ARingAndAMessageShareOneNic) {
   expect_rates({50, 50, 50, 50}, {capped(50, {0, 1, 2, 3}), capped(50, {2})}, {25, 25});
 }
 
-// Three messages beside the ring on NIC 2, one on NIC 0: NIC 2 gives 50/4, then NIC 0 has 50 − 12.5 left.
+// Three messages share NIC 2 with the ring, one shares NIC 0. NIC 2 gives 50/4, then NIC 0 has 50 − 12.5 left.
 TEST(MaxMin, ARingHeldByOneNicLeavesTheOthersToMessages) {
   expect_rates({50, 50, 50, 50}, {capped(50, {0, 1, 2, 3}), capped(50, {2}), capped(50, {2}), capped(50, {2}), capped(50, {0})},
                {12.5, 12.5, 12.5, 12.5, 37.5});
 }
 
-// Link B of 1 carries three flows: 1/3 each; link A of 1 is shared with one of them and gives the other 2/3.
+// Link B of 1 carries three flows: 1/3 each. Link A of 1 is shared with one of them and gives the other 2/3.
 TEST(MaxMin, TheTightestLinkIsFilledFirst) {
   expect_rates({1, 1}, {over({0}), over({0, 1}), over({1}), over({1})}, {2.0 / 3, 1.0 / 3, 1.0 / 3, 1.0 / 3});
 }
@@ -111,13 +112,13 @@ TEST(MaxMin, TheTightestLinkIsFilledFirst) {
 // f0 is capped at 1, so f1 has 9 of link 0's 10; link 1 of 20 leaves f2 11.
 TEST(MaxMin, ACapIsPassedOnAlongAChain) { expect_rates({10, 20}, {capped(1, {0}), over({0, 1}), over({1})}, {1, 9, 11}); }
 
-// Four senders with uplinks 1, 3, 10, 10 into one downlink of 8: 1, then (8 − 1)/3 = 7/3 for the rest, below 3.
+// Four senders with uplinks 1, 3, 10, 10 share one downlink of 8: 1, then (8 − 1)/3 = 7/3 for the rest, below 3.
 TEST(MaxMin, Incast) {
   expect_rates({8, 1, 3, 10, 10}, {over({1, 0}), over({2, 0}), over({3, 0}), over({4, 0})}, {1, 7.0 / 3, 7.0 / 3, 7.0 / 3});
 }
 
-// Two pods of two nodes with NICs of 4 under a trunk of 4. a→c and b→d cross the trunk, a→b does not: 4/2 on the trunk,
-// and NIC a is full with 2 + 2.
+// Two pods of two nodes with NICs of 4 share a trunk of 4. a→c and b→d cross the trunk, a→b does not: 4/2 on the
+// trunk, and NIC a is full with 2 + 2.
 TEST(MaxMin, OversubscribedPods) {
   const std::vector<double> capacities = {4, 4, 4, 4, 4, 4};  // out of a, out of b, trunk, into c, into d, into b
   expect_rates(capacities, {over({0, 2, 3}), over({1, 2, 4}), over({0, 5})}, {2, 2, 2});
@@ -143,7 +144,7 @@ TEST(MaxMin, BoundlessFlowsAreABug) {
   EXPECT_THROW(problem.add_use(0, 1), base::InternalError);
 }
 
-// What is left of a link after a heavy flow froze elsewhere: 1 − 1e6·1e-6·0.5 = 0.5 for a flow of weight 1e-3.
+// A heavy flow that froze elsewhere leaves 1 − 1e6·1e-6·0.5 = 0.5 of the link for a flow of weight 1e-3.
 TEST(MaxMin, SmallWeightsBesideLargeOnes) {
   const TestFlow heavy{0.5e-6, {{0, 1e6}}};
   const TestFlow light{kUncapped, {{0, 1e-3}}};
@@ -171,7 +172,8 @@ Drawn draw(std::mt19937_64& engine) {
   return drawn;
 }
 
-/// The definition: nothing above cap or capacity; each flow at its cap, or on a full link that carries no faster flow.
+/// Checks the definition: nothing is above cap or capacity, and each flow is at its cap, or on a full link without a
+/// faster flow.
 void expect_max_min(const Drawn& drawn, const std::vector<double>& rates) {
   constexpr double kSlack = 1e-9;
   std::vector<double> load(drawn.capacities.size(), 0.0), fastest(drawn.capacities.size(), 0.0);
@@ -194,7 +196,7 @@ void expect_max_min(const Drawn& drawn, const std::vector<double>& rates) {
 
 TEST(MaxMin, RandomNetworksAgainstTheDefinition) {
   std::mt19937_64 engine(20240607);
-  MaxMinSolver solver;  // one for all, so that what it keeps between problems is tested too
+  MaxMinSolver solver;  // one for all, which also tests the state that it keeps between problems
   for (int i = 0; i < 2000; ++i) {
     const Drawn drawn = draw(engine);
     expect_max_min(drawn, solver.solve(problem_of(drawn.capacities, drawn.flows)));

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-// Chosen when the program is loaded, which sanitizers and libraries other than
-// glibc do not allow for.
+// The version is chosen when the program is loaded; sanitizers and libraries other than glibc do not support this.
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define ESPALIER_WIDE __attribute__((target_clones("avx2", "default")))

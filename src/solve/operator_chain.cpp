@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chain of a block without its long edges: collapsed nodes, a first plan, and the bounds that prune states.
+// Builds the chain of a block without its long edges: collapsed nodes, a first plan, and the bounds that prune
+// states.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -24,8 +25,7 @@ std::int32_t position(const std::vector<std::int32_t>& sorted, std::int32_t id) 
   return static_cast<std::int32_t>(std::lower_bound(sorted.begin(), sorted.end(), id) - sorted.begin());
 }
 
-/// Options that fewer than `best` others with the same layouts dominate, in the order of the layouts, then of the
-/// index.
+/// Keeps options that fewer than `best` others with the same layouts dominate, ordered by layouts, then by index.
 OperatorNode collapse(const std::vector<OperatorOption>& options, std::int32_t best, bool capped) {
   std::vector<std::int32_t> order(options.size());
   std::iota(order.begin(), order.end(), 0);
@@ -66,7 +66,7 @@ OperatorNode collapse(const std::vector<OperatorOption>& options, std::int32_t b
 
 }  // namespace
 
-/// A layout between two nodes with the cheapest way to it.
+/// Holds a layout between two nodes with the cheapest way to it.
 struct OperatorChain::Source {
   double cost = kInfinity;
   std::int32_t layout = 0;  ///< index
@@ -143,13 +143,15 @@ std::vector<double> OperatorChain::own_costs(std::int32_t i, double lambda) cons
 }
 
 std::vector<std::int32_t> OperatorChain::beam(double lambda, std::size_t width) const {
-  std::vector<std::vector<Source>> sources;          // of each node, cheapest first
-  std::vector<std::vector<std::int32_t>> came_from;  // [node][input layout] → index into the sources of the node before
+  std::vector<std::vector<Source>> sources;  // by node, cheapest first
+  // [node][input layout] → index into the sources of the node before.
+  std::vector<std::vector<std::int32_t>> came_from;
   for (std::int32_t i = 0; i <= last(); ++i) {
     const OperatorNode& n = node(i);
     std::vector<double> own = own_costs(i, lambda);
     came_from.emplace_back();
-    if (i == 1 && problem_->closed) came_from.back().assign(n.ins.size(), 0);  // what leaves decides what enters
+    // The leaving layout decides the entering one.
+    if (i == 1 && problem_->closed) came_from.back().assign(n.ins.size(), 0);
     if (i > (problem_->closed ? 1 : 0)) {
       const OperatorNode& previous = node(i - 1);
       std::vector<double> reach(n.ins.size(), kInfinity);
@@ -174,7 +176,8 @@ std::vector<std::int32_t> OperatorChain::beam(double lambda, std::size_t width) 
     }
     std::sort(best.begin(), best.end(),
               [](const Source& a, const Source& b) { return a.cost != b.cost ? a.cost < b.cost : a.layout < b.layout; });
-    if (i > 0 && best.size() > width) best.resize(width);  // all entering layouts cost nothing: none may be left out
+    // All entering layouts cost nothing: none may be left out.
+    if (i > 0 && best.size() > width) best.resize(width);
     sources.push_back(std::move(best));
   }
   std::vector<std::int32_t> plan(nodes_.size());
@@ -207,7 +210,8 @@ double OperatorChain::local_cost(const std::vector<std::int32_t>& plan, std::int
     return sum;
   };
   if (!problem_->closed || (i != 0 && i != last())) return around(i);
-  return around(0) + around(last());  // an edge between the two is counted twice: harmless for a comparison of plans
+  // An edge between the two is counted twice: harmless for a comparison of plans.
+  return around(0) + around(last());
 }
 
 bool OperatorChain::fits_with(const std::vector<std::int32_t>& plan, std::int64_t capacity) const {
@@ -271,7 +275,7 @@ void OperatorChain::forward(Bounds& b, const std::vector<std::vector<double>>& o
     const OperatorNode& n = node(i);
     std::vector<double> value = own[static_cast<std::size_t>(i)];
     const double most = b.limit - rest[static_cast<std::size_t>(i)];
-    if (i > 1) {  // what enters costs nothing by itself; its edge is left out of F
+    if (i > 1) {  // the input costs nothing by itself; its edge is left out of F
       const OperatorNode& previous = node(i - 1);
       const auto& reached = b.before[static_cast<std::size_t>(i - 1)];
       std::vector<Source> sources(previous.outs.size());
@@ -368,7 +372,7 @@ Bounds OperatorChain::ways_before(double lambda, double time_limit, std::int64_t
   Bounds b;
   b.lambda = lambda;
   const double credit = this->credit(lambda, capacity);
-  // λ·m is rounded: half a nanosecond and a part in 10⁹ keep what is exactly at the limit.
+  // λ·m is rounded, so half a nanosecond and a part in 10⁹ keep states exactly at the limit.
   b.limit = time_limit + credit;
   b.limit += 0.5 + 1e-9 * std::abs(b.limit);
   std::vector<double> rest(nodes_.size(), 0.0);
@@ -379,7 +383,7 @@ Bounds OperatorChain::ways_before(double lambda, double time_limit, std::int64_t
   forward(b, own, rest);
   if (!b.complete) return b;
   const auto& ends = b.before.back();
-  // Dropped ends lie above the limit: if there are any, the least of all plans is at least the smaller of the two.
+  // Dropped ends lie above the limit. If there are any, the least of all plans is at least the smaller of the two.
   b.least = std::max(b.least, std::min(b.limit, ends.empty() ? kInfinity : *std::min_element(ends.begin(), ends.end())) - credit);
   return b;
 }
@@ -392,7 +396,7 @@ Bounds OperatorChain::bounds(double lambda, double time_limit, std::int64_t capa
 }
 
 double OperatorChain::dual(double lambda, std::int64_t capacity, double from, double to) const {
-  constexpr double kStep = 0.01;  // of the limit: passes below the answer are cheap
+  constexpr double kStep = 0.01;  // share of the limit: passes below the answer are cheap
   double limit = std::max({from, root(lambda, capacity), static_cast<double>(least_time())});
   for (;; limit = std::min(to, limit * (1.0 + kStep) + 1.0)) {
     std::vector<std::vector<double>> own;

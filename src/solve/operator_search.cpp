@@ -14,20 +14,21 @@ namespace espalier::solve {
 namespace {
 
 using base::kInfinity;
-constexpr std::size_t kBeam = 12;          ///< layouts kept between two nodes while a first plan is sought
-constexpr int kSweeps = 6;                 ///< of coordinate descent
-constexpr int kBisections = 8;             ///< of λ
+constexpr std::size_t kBeam = 12;          ///< layouts kept between two nodes during the search for a first plan
+constexpr int kSweeps = 6;                 ///< sweeps of coordinate descent
+constexpr int kBisections = 8;             ///< bisections of λ
 constexpr double kFirstWidening = 0.01;    ///< first time limit above the least conceivable one, as a share of it
 constexpr double kWidening = 1.25;         ///< growth of the steps to the next limits
 constexpr std::int64_t kMostKept = 20000;  ///< states beyond which a part is split by its transients
 
-/// A first plan, and the λ at which it was found.
+/// Holds a first plan, and the λ at which it was found.
 struct Incumbent {
   std::optional<OperatorPlan> plan;
   double lambda = 0;
 };
 
-/// Beam and coordinate descent on t + λ·m; λ by bisection until the footprint is just within the capacity.
+/// Searches a first plan by beam and coordinate descent on t + λ·m. Bisection changes λ until the footprint is just
+/// within the capacity.
 class IncumbentSearch {
  public:
   IncumbentSearch(const OperatorChain& chain, std::int64_t capacity) : chain_(chain), capacity_(capacity) {}
@@ -54,7 +55,7 @@ class IncumbentSearch {
   }
 
  private:
-  /// Whether the plan of λ fits; what fits and is fast is kept.
+  /// Returns whether the plan of λ fits; keeps it if it fits and is fast.
   bool attempt(double lambda) {
     std::vector<std::int32_t> plan = chain_.beam(lambda, kBeam);
     if (plan.empty()) return false;
@@ -68,7 +69,7 @@ class IncumbentSearch {
     }
     return fits;
   }
-  /// The bound is concave in λ: up, or else down, as long as it rises.
+  /// Moves λ up, or else down, as long as the bound rises; the bound is concave in λ.
   [[nodiscard]] double better_lambda(double lambda, double most) const {
     constexpr double kFactor = 2.5;
     double best = chain_.dual(lambda, capacity_, 0.0, most);
@@ -100,8 +101,8 @@ bool before(const OperatorPlan& a, const OperatorPlan& b) {
   return a.options < b.options;
 }
 
-/// The options whose transient lies in a range, the lower end counted as the least: an additive footprint when both
-/// ends are equal.
+/// Holds the options whose transient lies in a range, with the lower end counted as the least. The footprint is
+/// additive when both ends are equal.
 struct Restricted {
   OperatorProblem problem;
   std::vector<std::vector<std::int32_t>> original;
@@ -124,7 +125,7 @@ Restricted restrict_transient(const OperatorProblem& problem, std::int64_t low, 
   return out;
 }
 
-/// Deepening from below, and branching on the transient where it leaves too much.
+/// Raises the limit from below, and branches on the transient where too many states are left.
 class OperatorSearch {
  public:
   OperatorSearch(const OperatorProblem& problem, const OperatorRequest& request) : problem_(problem), request_(request) {}
@@ -143,7 +144,7 @@ class OperatorSearch {
     if (first.plan) answer_.plans = {*first.plan};
     list_transients(chain.least_transient());
     const double root = std::max(chain.root(first.lambda, request_.capacity), static_cast<double>(chain.least_time()));
-    double open = kInfinity;  // least bound of what the budget left open
+    double open = kInfinity;  // least bound of the parts that the budget left open
     std::vector<Part> parts = {{0, transients_.size(), root, root}};
     while (!parts.empty()) {
       const Part part = parts.back();
@@ -159,7 +160,7 @@ class OperatorSearch {
   }
 
  private:
-  /// A range of transients, a bound that holds in it, and the time limit to begin with.
+  /// Holds a range of transients, a bound that holds in it, and the initial time limit.
   struct Part {
     std::size_t begin, end;
     double bound, limit;
@@ -175,13 +176,13 @@ class OperatorSearch {
     }
   }
 
-  /// Below it nothing is left to find: what was found is kept apart.
+  /// Returns the time below which nothing else has to be found; plans found are kept separately.
   [[nodiscard]] double enough() const {
     if (answer_.plans.size() < static_cast<std::size_t>(request_.best)) return kInfinity;
     return static_cast<double>(answer_.plans.back().time);
   }
 
-  /// Infinite when the part is done (or split); else a bound of what is open in it.
+  /// Returns infinity when the part is done (or split); otherwise a bound of its open rest.
   double solve(const Part& part, std::vector<Part>& parts) {
     const std::int64_t high = request_.capacity < kNoCapacity ? transients_[part.end - 1] : kNoCapacity;
     const Restricted restricted = restrict_transient(problem_, transients_[part.begin], high);
@@ -216,8 +217,8 @@ class OperatorSearch {
     }
   }
 
-  /// Keeps the best of old and new plans; how many of the new ones are certainly among the part's best: those within
-  /// the limit.
+  /// Keeps the best of old and new plans. Returns how many of the new ones are certainly among the part's best: those
+  /// within the limit.
   std::size_t take(const std::vector<OperatorPlan>& plans, const Restricted& restricted, double limit) {
     std::size_t below = 0;
     for (OperatorPlan plan : plans) {
@@ -300,7 +301,7 @@ BlockMatrix matrix_below(const OperatorProblem& problem, double time_limit) {
   return tables.matrix();
 }
 
-/// c = a ⊗ b: c_ij = min_k a_ik + b_kj.
+/// Returns c = a ⊗ b: c_ij = min_k a_ik + b_kj.
 std::vector<double> min_plus(const std::vector<double>& a, const std::vector<double>& b, std::size_t n) {
   std::vector<double> c(n * n, kInfinity);
   for (std::size_t i = 0; i < n; ++i)

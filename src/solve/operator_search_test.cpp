@@ -10,7 +10,7 @@
 namespace espalier::solve::operator_search_test {
 namespace {
 
-/// Costs as tables, [edge][out][in].
+/// Holds costs as tables, [edge][out][in].
 class TableCosts final : public EdgeCosts {
  public:
   std::vector<std::vector<std::vector<std::int64_t>>> table;
@@ -41,7 +41,7 @@ void all_plans(const OperatorProblem& problem, const Visit& visit) {
   choose(0);
 }
 
-/// (time, footprint) of the plans that fit, rising.
+/// Returns (time, footprint) of the plans that fit, rising.
 std::vector<std::pair<std::int64_t, std::int64_t>> brute_force(const OperatorProblem& problem, std::int64_t capacity) {
   std::vector<std::pair<std::int64_t, std::int64_t>> values;
   all_plans(problem, [&](const OperatorPlan& plan) {
@@ -56,7 +56,8 @@ struct RandomProblem {
   OperatorProblem problem;
 };
 
-/// Chains of 3 to 6 nodes with up to 5 options over up to 4 layouts and nested long edges; ties on purpose.
+/// Builds chains of 3 to 6 nodes with up to 5 options over up to 4 layouts and nested long edges, with ties on
+/// purpose.
 void fill(RandomProblem& r, std::mt19937& random, bool block_shape) {
   const auto number = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   const int last = block_shape ? 6 : number(2, 5), layouts = number(1, 4), range = number(0, 1) == 0 ? 4 : 60;
@@ -100,11 +101,11 @@ void fill(RandomProblem& r, std::mt19937& random, bool block_shape) {
 
 std::pair<std::int64_t, std::int64_t> value(const OperatorPlan& plan) { return {plan.time, plan.footprint()}; }
 
-// Entering layouts 0 and 1; node 1 in layout 0 takes 10 ns or in layout 1 takes 7; node 2 takes 5 in layout 0, 9 in
-// layout 1. Changing layout costs 4 on an edge, 1 on the residual edge 0 → 2. Layout 0 throughout takes 15; 1
-// throughout 16; 1 and then
-// 0: 7 + 4 + 5 = 16 and, since what leaves is what enters, another 4 on the way in. Held bytes: 3 and 1 each; within 3
-// bytes 15 does not fit, and one of each layout costs at least 10 + 4 + 9 + 4; so 16 it is.
+// Entering layouts are 0 and 1. Node 1 takes 10 ns in layout 0 or 7 in layout 1; node 2 takes 5 in layout 0 or 9 in
+// layout 1. Changing layout costs 4 on an edge and 1 on the residual edge 0 → 2. Layout 0 throughout takes 15, layout
+// 1 throughout 16. 1 and then 0 takes 7 + 4 + 5 = 16 and, since the leaving layout equals the entering one, another 4
+// on the way in. Held bytes are 3 and 1 each. Within 3 bytes 15 does not fit, and one of each layout costs at least
+// 10 + 4 + 9 + 4; so the answer is 16.
 TEST(OperatorSearch, IsTheSmallestExampleByHand) {
   TableCosts costs;
   costs.table = {{{0, 4}, {4, 0}}, {{0, 4}, {4, 0}}, {{0, 1}, {1, 0}}};
@@ -193,8 +194,8 @@ TEST(OperatorSearch, FrontierIsEveryPlanThatNoOtherBeats) {
   }
 }
 
-// log2(n) products of the block's matrix give what adding one block after the other gives, and what the problem itself
-// gives.
+// The log2(n) products of the block's matrix give the same as adding one block after the other, and as the problem
+// itself.
 TEST(OperatorSearch, DoublingEqualsLayerByLayer) {
   std::mt19937 random(17);
   for (int round = 0; round < 100; ++round) {
@@ -213,7 +214,7 @@ TEST(OperatorSearch, DoublingEqualsLayerByLayer) {
       expected[from * n + to] = std::min(expected[from * n + to], plan.time);
     });
     EXPECT_EQ(block.time, expected);
-    std::vector<std::int64_t> stack(n, 0);  // least time of the layers so far, by the layout that leaves
+    std::vector<std::int64_t> stack(n, 0);  // least time of the layers so far, by the leaving layout
     for (int layers = 1; layers <= 13; ++layers) {
       std::vector<std::int64_t> next(n, kNoCapacity);
       for (std::size_t i = 0; i < n; ++i)
@@ -230,7 +231,7 @@ TEST(OperatorSearch, DoublingEqualsLayerByLayer) {
   }
 }
 
-// Whatever the budget, the plan is real and the bound holds.
+// With any budget, the plan is real and the bound holds.
 TEST(OperatorSearch, SaysWhatTheBudgetLeftOpen) {
   std::mt19937 random(19);
   int open = 0;

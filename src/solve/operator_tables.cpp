@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of labels over intervals of the chain: extension, long edges, merges (equations 11 to 14).
+// Builds tables of labels over intervals of the chain: extension, long edges, merges (equations 11 to 14).
 #include "solve/operator_tables.h"
 
 #include <algorithm>
@@ -33,7 +33,8 @@ std::int64_t OperatorTables::memory_outside(std::int32_t a, std::int32_t b) cons
   return sum;
 }
 
-/// `outside`: least of everything else, in t + λ·m.
+/// Returns whether a label can still be completed below the limit. `outside` is the least of everything else, in t +
+/// λ·m.
 bool OperatorTables::hopeful(const Label& label, double outside, std::int64_t outside_memory) {
   const double total = outside + static_cast<double>(label.time) + bounds_.lambda * static_cast<double>(label.memory);
   if (total > bounds_.limit) {
@@ -98,7 +99,8 @@ std::vector<OperatorTables::Cell> OperatorTables::by_layout(const Table& table, 
   return cells;
 }
 
-/// The empty interval: a leaves its layout, nothing else yet. One cell for each layout, `at` unused.
+/// Returns the empty interval: a leaves its layout, nothing else yet. It has one cell for each layout; `at` is
+/// unused.
 OperatorTables::Table OperatorTables::start(std::int32_t a) const {
   Table table;
   table.begin = table.end = a;
@@ -141,7 +143,7 @@ OperatorTables::Table OperatorTables::extend(const Table& table, bool root) {
     const auto weight = [&](const Label& label) {
       return static_cast<double>(label.time) + bounds_.lambda * static_cast<double>(label.memory);
     };
-    // least label of each layout, rising: what comes later is dearer
+    // Sort by the least label of each layout; later ones cost more.
     std::vector<std::pair<double, std::size_t>> cheapest;
     for (std::size_t c = 0; c < layouts.size(); ++c) {
       double least = kInfinity;
@@ -253,7 +255,8 @@ void OperatorTables::add_long_edges(Table& table) {
   }
 }
 
-/// What comes before an inner interval is known by now, long edges included: no less than F.
+/// Tightens the start of an inner interval. The cost before it is known by now, long edges included, and is no less
+/// than F.
 void OperatorTables::tighten_start(const Table& table) {
   const OperatorNode& n = chain_.node(table.end);
   std::vector<double> least(n.outs.size(), kInfinity);

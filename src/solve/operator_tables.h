@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the operator search (operator_search.h): the chain with its bounds, and the tables of labels.
+// Holds the parts of the operator search (operator_search.h): the chain with its bounds, and the tables of labels.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace espalier::solve {
 
-/// Options of a node after those dominated among equal layouts are gone; columns of layouts.
+/// Holds the options of a node after those dominated among equal layouts are removed, and the columns of layouts.
 struct OperatorNode {
   std::vector<OperatorOption> options;
   std::vector<std::int32_t> original;       ///< index into OperatorProblem::nodes[i]
@@ -17,13 +17,13 @@ struct OperatorNode {
   std::vector<std::int32_t> in_at, out_at;  ///< option → index into them
 };
 
-/// What pruning leaves.
+/// Holds the result of pruning.
 struct Bounds {
   double lambda = 0, limit = 0;  ///< limit in t + λ·m
   double least = 0;              ///< no plan within the capacity is faster: min (F + G) − λ·(capacity − τ₀)
   bool complete = true, pruned = false;
   std::int64_t kept = 0;
-  std::vector<std::vector<double>> before, after;  ///< F (own cost included), G (not included); infinite: dropped
+  std::vector<std::vector<double>> before, after;  ///< F (own cost included), G (not included); infinity: dropped
 };
 
 class OperatorChain {
@@ -33,7 +33,7 @@ class OperatorChain {
   [[nodiscard]] const OperatorProblem& problem() const { return *problem_; }
   [[nodiscard]] std::int32_t last() const { return static_cast<std::int32_t>(nodes_.size()) - 1; }
   [[nodiscard]] const OperatorNode& node(std::int32_t i) const { return nodes_[static_cast<std::size_t>(i)]; }
-  /// The edge from node i to i + 1.
+  /// Returns the edge from node i to i + 1.
   [[nodiscard]] std::int32_t link(std::int32_t i) const { return links_[static_cast<std::size_t>(i)]; }
   [[nodiscard]] const std::vector<std::int32_t>& long_edges() const { return long_edges_; }
   [[nodiscard]] std::int64_t cost(std::int32_t edge, std::int32_t out, std::int32_t in) const {
@@ -41,26 +41,27 @@ class OperatorChain {
     return problem_->costs->at(edge, out, in);
   }
   [[nodiscard]] std::int64_t steps() const { return steps_; }
-  /// Whether the budget holds out for the steps made and `more`, and nobody stopped the search.
+  /// Returns whether the budget covers the steps made and `more`, and the search was not stopped.
   [[nodiscard]] bool within_budget(std::int64_t more = 0) const { return steps_ + more <= budget_ && !(stop_ && stop_()); }
   void step(std::int64_t count) const { steps_ += count; }
   [[nodiscard]] std::int64_t states() const;
   [[nodiscard]] std::int64_t least_memory(std::int32_t node) const { return least_memory_[static_cast<std::size_t>(node)]; }
-  /// τ₀
+  /// Returns τ₀.
   [[nodiscard]] std::int64_t least_transient() const { return least_transient_; }
   [[nodiscard]] std::int64_t least_footprint() const;
   [[nodiscard]] std::int64_t least_time() const;
 
-  /// A plan (indices into node(i).options) with the least t + λ·m that a forward pass with `width` layouts between
-  /// nodes finds.
+  /// Returns a plan (indices into node(i).options) with the least t + λ·m found by a forward pass with `width`
+  /// layouts between nodes.
   [[nodiscard]] std::vector<std::int32_t> beam(double lambda, std::size_t width) const;
-  /// Changes one node at a time while t + λ·m falls and the footprint stays within the capacity (of a plan that is).
+  /// Changes one node at a time while t + λ·m falls. The footprint stays within the capacity if it was.
   void descend(std::vector<std::int32_t>& plan, double lambda, std::int64_t capacity, int sweeps) const;
-  /// With options as in the problem.
+  /// Evaluates a plan, with options numbered as in the problem.
   [[nodiscard]] OperatorPlan evaluate(const std::vector<std::int32_t>& plan) const;
-  /// No plan within the capacity is faster: own costs alone.
+  /// Returns a lower bound of the time of plans within the capacity, from own costs alone.
   [[nodiscard]] double root(double lambda, std::int64_t capacity) const;
-  /// The bound min F − λ·(capacity − τ₀), if it is above `from` (else something below it), and no more than `to`.
+  /// Returns the bound min F − λ·(capacity − τ₀), at most `to`. If it is not above `from`, the result is some value
+  /// below it.
   [[nodiscard]] double dual(double lambda, std::int64_t capacity, double from, double to) const;
   [[nodiscard]] Bounds bounds(double lambda, double time_limit, std::int64_t capacity) const;
 
@@ -71,11 +72,11 @@ class OperatorChain {
   }
   [[nodiscard]] std::vector<double> own_costs(std::int32_t node, double lambda) const;
   bool improve(std::vector<std::int32_t>& plan, std::int32_t node, double lambda, std::int64_t capacity) const;
-  /// The option of node 0 that enters with a layout; −1: none.
+  /// Returns the option of node 0 that enters with a layout; −1: none.
   [[nodiscard]] std::int32_t entering(std::int32_t layout) const;
   [[nodiscard]] double local_cost(const std::vector<std::int32_t>& plan, std::int32_t node, double lambda) const;
   [[nodiscard]] bool fits_with(const std::vector<std::int32_t>& plan, std::int64_t capacity) const;
-  /// Limits and F alone.
+  /// Computes limits and F alone.
   [[nodiscard]] Bounds ways_before(double lambda, double time_limit, std::int64_t capacity,
                                    std::vector<std::vector<double>>& own) const;
   void forward(Bounds& b, const std::vector<std::vector<double>>& own, const std::vector<double>& rest) const;
@@ -92,11 +93,11 @@ class OperatorChain {
   mutable std::int64_t steps_ = 0;
 };
 
-/// Labels of one interval [a, b]: rows by the layout that a leaves, cells by the option of b.
+/// Holds the labels of one interval [a, b]: rows by the layout that a leaves, cells by the option of b.
 class OperatorTables {
  public:
   OperatorTables(const OperatorChain& chain, const Bounds& bounds, const OperatorRequest& request);
-  /// All labels of the whole block.
+  /// Returns all labels of the whole block.
   [[nodiscard]] std::vector<OperatorPlan> plans() const;
   [[nodiscard]] BlockMatrix matrix() const;
   [[nodiscard]] bool complete() const { return complete_; }
@@ -106,8 +107,8 @@ class OperatorTables {
  private:
   struct Label {
     std::int64_t time = 0, memory = 0, transient = 0;
-    std::int32_t left = -1, right = -1;  ///< labels it is made of
-    std::int32_t option = -1;            ///< of the last node, when an extension made it
+    std::int32_t left = -1, right = -1;  ///< labels it is composed of
+    std::int32_t option = -1;            ///< option of the last node, when an extension made it
   };
   struct Cell {
     std::int32_t at = 0;  ///< option of b (tables) or index of a layout (while tables are joined)
@@ -117,7 +118,7 @@ class OperatorTables {
   struct Table {
     std::int32_t begin = 0, end = 0;
     std::vector<Row> rows;                                    ///< by index of the layout that `begin` leaves
-    std::vector<std::vector<std::vector<std::int32_t>>> ids;  ///< of the labels in the arena, as rows
+    std::vector<std::vector<std::vector<std::int32_t>>> ids;  ///< ids of the labels in the arena, as rows
   };
 
   Table interval(std::int32_t a, std::int32_t b, bool root);
@@ -127,7 +128,7 @@ class OperatorTables {
   void add_long_edges(Table& table);
   void tighten_start(const Table& table);
   void store(Table& table);
-  /// Labels of a row by the layout that its last node leaves, with arena ids as `left`.
+  /// Returns the labels of a row by the layout that its last node leaves, with arena ids as `left`.
   [[nodiscard]] std::vector<Cell> by_layout(const Table& table, std::size_t row) const;
   [[nodiscard]] bool hopeful(const Label& label, double outside, std::int64_t outside_memory);
   [[nodiscard]] std::int64_t memory_outside(std::int32_t a, std::int32_t b) const;
@@ -145,8 +146,8 @@ class OperatorTables {
   bool complete_ = true, pruned_ = false;
 };
 
-/// Whether a plan (part) makes another one useless: at least as fast and as small; without a capacity memory only
-/// decides ties.
+/// Returns whether a plan (part) makes another one superfluous: at least as fast and as small. Without a capacity,
+/// memory only decides ties.
 inline bool dominates(std::int64_t time_a, std::int64_t memory_a, std::int64_t transient_a, std::int64_t time_b,
                       std::int64_t memory_b, std::int64_t transient_b, bool capped) {
   if (!capped && time_a < time_b) return true;

@@ -10,15 +10,16 @@ namespace espalier::solve {
 namespace {
 
 using base::kInfinity;
-/// Totals this near are equal: sums of the same values in another order. Less than 1 for integers below 2^46.
+/// Relative difference up to which totals are equal: sums of the same values in another order. It is less than 1 for
+/// integers below 2^46.
 constexpr double kRounding = 64 * std::numeric_limits<double>::epsilon();
 
-/// What some consecutive stages make of their layers: of a suffix a label, of a prefix what lies before it.
+/// Holds the values of some consecutive stages: the label of a suffix, or the stages of a prefix.
 struct SpanLabel {
   double sum = 0, top = 0, tail = 0;
 };
 
-/// The arithmetic of one goal: joins, totals, floors.
+/// Implements the arithmetic of one goal: joins, totals, floors.
 class Arithmetic {
  public:
   Arithmetic(const BalanceProblem& problem, const PartitionTask& task)
@@ -33,33 +34,33 @@ class Arithmetic {
     for (std::size_t l = 0; l < problem.layer_floor.size(); ++l) floor_[l + 1] = floor_[l] + problem.layer_floor[l];
   }
 
-  /// A: never falls with more layers. Infinite: does not fit.
+  /// Returns A, which never falls with more layers; infinity: does not fit.
   [[nodiscard]] double cost(const StageValue* v) const {
     if (v == nullptr || v->steady > task_.steady_cap || v->peak > task_.peak_cap) return kInfinity;
     if (goal_ == PartitionGoal::steady) return v->steady;
     if (goal_ == PartitionGoal::peak) return static_cast<double>(v->peak);
     return micro_ * v->steady + v->tail;
   }
-  /// Least A of layers that nobody asked about.
+  /// Returns the least A of layers that were not queried yet.
   [[nodiscard]] double least_cost(std::int32_t first, std::int32_t end) const {
     if (goal_ == PartitionGoal::peak) return 0;
     return goal_ == PartitionGoal::steady ? floor(first, end) : micro_ * floor(first, end);
   }
 
-  /// Nothing after the last stage.
+  /// Returns the label after the last stage.
   [[nodiscard]] SpanLabel nothing() const { return {0, goal_ == PartitionGoal::bound ? -kInfinity : 0, 0}; }
-  /// Stage i of steady time s, tail t and cost a, before the stages of a label.
+  /// Joins stage i of steady time s, tail t and cost a with the label of the stages behind it.
   [[nodiscard]] SpanLabel join(std::int32_t i, double s, double t, double a, const SpanLabel& label) const {
     if (goal_ == PartitionGoal::bound) return {0, std::max(a, s + message_[at(i)] + label.top), 0};
     if (goal_ == PartitionGoal::published) return {label.sum + s, std::max(label.top, s), std::max(label.tail, t)};
     return {0, std::max(a, label.top), 0};
   }
-  /// A prefix and stage i after it.
+  /// Appends stage i to a prefix.
   [[nodiscard]] SpanLabel extend(const SpanLabel& prefix, std::int32_t i, double s, double t, double a) const {
     if (goal_ == PartitionGoal::bound) return {prefix.sum + s + message_[at(i)], std::max(prefix.top, prefix.sum + a), 0};
     return join(i, s, t, a, prefix);
   }
-  /// The value of all stages: those before and those of the label.
+  /// Returns the value of all stages: those before and those of the label.
   [[nodiscard]] double total(const SpanLabel& prefix, const SpanLabel& label) const {
     if (goal_ == PartitionGoal::bound) return std::max(prefix.top, prefix.sum + label.top);
     if (goal_ == PartitionGoal::published) {
@@ -68,24 +69,25 @@ class Arithmetic {
     return std::max(prefix.top, label.top);
   }
 
-  /// No stages 0 … i−1 on layers [0, f) are better than this.
+  /// Returns a label that no stages 0 … i−1 on layers [0, f) beat.
   [[nodiscard]] SpanLabel least_prefix(std::int32_t i, std::int32_t f) const {
     if (goal_ == PartitionGoal::bound) return {before_[at(i)] + floor(0, f), 0, 0};
     if (goal_ == PartitionGoal::published) return {floor(0, f), i == 0 ? 0 : floor(0, f) / i, 0};
     return {};
   }
-  /// A label that is no worse than any join of stage i on [f, e), whose cost is at least `a`, with this label.
+  /// Returns a label that is no worse than any join of stage i on [f, e), whose cost is at least `a`, with this
+  /// label.
   [[nodiscard]] SpanLabel least_join(std::int32_t i, std::int32_t f, std::int32_t e, double a, const SpanLabel& label) const {
     return join(i, floor(f, e), 0, a, label);
   }
-  /// No total of a partition with stage i on [f, e), whose cost is at least `a`, after `prefix` and before `label` is
-  /// below this.
+  /// Returns a lower bound of the totals of partitions with stage i on [f, e), whose cost is at least `a`, after
+  /// `prefix` and before `label`.
   [[nodiscard]] double least_total(const SpanLabel& prefix, const SpanLabel& least, double a, const SpanLabel& label) const {
     const double value = total(prefix, least);
     // Published: Σ s + (m − 1)·max s + max t ≥ (sums of the others) + m·s_i + t_i.
     return goal_ == PartitionGoal::published ? std::max(value, prefix.sum + label.sum + a) : value;
   }
-  /// No partition with a stage i of cost `a` is below this; never falls with `a`.
+  /// Returns whether a stage i of cost `a` rules out every partition within the limit. It stays true for larger `a`.
   [[nodiscard]] bool hopeless(std::int32_t i, double a) const {
     if (!(a < kInfinity)) return true;
     if (goal_ == PartitionGoal::bound) return before_[at(i)] + a > task_.limit;
@@ -95,7 +97,7 @@ class Arithmetic {
   }
   [[nodiscard]] bool beyond(double total) const { return total > task_.limit || !(total < kInfinity); }
 
-  /// Whether no stages before can make b better than a.
+  /// Returns whether no earlier stages can make b better than a.
   [[nodiscard]] bool as_good(const SpanLabel& a, const SpanLabel& b) const {
     if (goal_ != PartitionGoal::published) return a.top <= b.top;
     return a.sum - b.sum + (micro_ - 1) * std::max(0.0, a.top - b.top) + std::max(0.0, a.tail - b.tail) <= 0;
@@ -107,7 +109,7 @@ class Arithmetic {
   PartitionGoal goal_;
   double micro_;
   PartitionTask task_;
-  std::vector<double> message_, before_;  ///< of each boundary; Σ before stage i
+  std::vector<double> message_, before_;  ///< by boundary; Σ before stage i
   std::vector<double> floor_;             ///< prefix sums of layer_floor
 };
 
@@ -126,14 +128,14 @@ class StagePartitionSearch {
 
  private:
   [[nodiscard]] double ask(std::int32_t i, std::int32_t f, std::int32_t e) { return math_.cost(memo_.ask(i, f, e)); }
-  /// Last end of stage i that leaves a layer to each stage after it.
+  /// Returns the last end of stage i that leaves a layer to each later stage.
   [[nodiscard]] std::int32_t last_end(std::int32_t i) const { return layers_ - (stages_ - 1 - i); }
   [[nodiscard]] bool possible(std::int32_t i, std::int32_t f, std::int32_t e) {
     return !math_.hopeless(i, math_.least_cost(f, e)) && !math_.hopeless(i, ask(i, f, e));
   }
 
-  /// latest_[i]: no partition within the limit starts stage i later; the stages before would hold too much. False: no
-  /// partition.
+  /// Fills latest_: no partition within the limit starts stage i after latest_[i], because the stages before would
+  /// hold too much. Returns false if there is no partition.
   bool find_latest_starts() {
     latest_.assign(at(stages_) + 1, 0);
     for (std::int32_t i = 0; i < stages_; ++i) {
@@ -144,7 +146,7 @@ class StagePartitionSearch {
     }
     return latest_.back() == layers_;
   }
-  /// Largest possible end from f, which at least f + 1 is. Gallops, then bisects.
+  /// Returns the largest possible end from f, which is at least f + 1. It gallops, then bisects.
   std::int32_t farthest_end(std::int32_t i, std::int32_t f) {
     std::int32_t low = f + 1, high = last_end(i) + 1, step = 1;
     while (low + step < high) {
@@ -162,7 +164,8 @@ class StagePartitionSearch {
     return low;
   }
 
-  /// Labels of stage i for all its first layers, the last first: floors of the cost carry over to earlier ones.
+  /// Fills the labels of stage i for all its first layers, the last first: floors of the cost carry over to earlier
+  /// ones.
   void fill_stage(std::int32_t i) {
     floor_.assign(at(layers_) + 1, 0);
     for (std::int32_t f = latest_[at(i)]; f >= i; --f) {
@@ -177,7 +180,7 @@ class StagePartitionSearch {
     }
   }
 
-  /// Asks for the ends in the order of the total they could give, and keeps the labels that count.
+  /// Queries the ends in the order of the total they could give, and keeps the labels that count.
   void fill_labels(std::int32_t i, std::int32_t f, std::int32_t last) {
     std::vector<SpanLabel>& set = labels_[at(i)][at(f)];
     promise_.assign(at(layers_) + 1, kInfinity);
@@ -186,7 +189,7 @@ class StagePartitionSearch {
       const auto best = std::min_element(promise_.begin(), promise_.end());
       if (!(*best < kInfinity)) return;
       const auto e = static_cast<std::int32_t>(best - promise_.begin());
-      const double now = promise(i, f, e, set);  // floors and labels have moved on
+      const double now = promise(i, f, e, set);  // floors and labels have changed since
       if (now > *best) {
         *best = now;
         continue;
@@ -204,7 +207,7 @@ class StagePartitionSearch {
     for (const SpanLabel& after : next) {
       const SpanLabel label = math_.join(i, v.steady, v.tail, a, after);
       if (math_.beyond(math_.least_total(prefix, label, a, after)) || needless(label, set)) continue;
-      // Only a label of no larger sum is as good as another.
+      // Only a label of no larger sum can be as good as another.
       const auto place =
           std::lower_bound(set.begin(), set.end(), label.sum, [](const SpanLabel& l, double sum) { return l.sum < sum; });
       const auto worse = [&](const SpanLabel& old) { return math_.as_good(label, old); };
@@ -213,7 +216,7 @@ class StagePartitionSearch {
       set.insert(set.begin() + position, label);
     }
   }
-  /// `set` rises in sum.
+  /// Returns whether some label of `set` is as good; `set` rises in sum.
   [[nodiscard]] bool needless(const SpanLabel& label, const std::vector<SpanLabel>& set) const {
     for (const SpanLabel& other : set) {
       if (other.sum > label.sum) return false;
@@ -221,7 +224,7 @@ class StagePartitionSearch {
     }
     return false;
   }
-  /// The least total that stage i on [f, e) could give; infinite if it can give no label that counts.
+  /// Returns the least total that stage i on [f, e) could give; infinity if it can give no label that counts.
   [[nodiscard]] double promise(std::int32_t i, std::int32_t f, std::int32_t e, const std::vector<SpanLabel>& set) const {
     double least = kInfinity;
     const double a = floor_[at(e)];
@@ -238,8 +241,8 @@ class StagePartitionSearch {
     return counts ? least : kInfinity;
   }
 
-  /// From the first stage on, the smallest end that still reaches the best total; where rounding lets none, the nearest
-  /// one.
+  /// Chooses, from the first stage on, the smallest end that still reaches the best total. Where rounding allows
+  /// none, it takes the nearest one.
   std::vector<std::int32_t> smallest_best() {
     SpanLabel prefix;
     double best = kInfinity;
@@ -256,7 +259,8 @@ class StagePartitionSearch {
     }
     return firsts;
   }
-  /// First end with a total of at most `enough`, or the end with the least total if that is infinite; 0: none.
+  /// Returns the first end with a total of at most `enough`, or the end with the least total if that is infinite; 0:
+  /// none.
   std::int32_t smallest_end(std::int32_t i, std::int32_t f, const SpanLabel& prefix, double enough) {
     double nearest = enough;
     std::int32_t found = 0;
@@ -288,8 +292,8 @@ class StagePartitionSearch {
   Arithmetic math_;
   std::vector<std::int32_t> latest_;
   std::vector<std::vector<std::vector<SpanLabel>>> labels_;  ///< [stage][first layer]
-  std::vector<double> floor_;    ///< [end] of the stage at work: its cost from the first layer at work
-  std::vector<double> promise_;  ///< [end] see promise(); infinite once asked
+  std::vector<double> floor_;                                ///< [end] cost of the current stage from the current first layer
+  std::vector<double> promise_;                              ///< [end] see promise(); infinite once queried
 };
 
 }  // namespace

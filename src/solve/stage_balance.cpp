@@ -51,7 +51,7 @@ std::int64_t largest_peak(const Partition& partition) {
   return largest;
 }
 
-/// 1 − max/Σ; stages that all have nothing are balanced.
+/// Returns 1 − max/Σ; stages that are all zero are balanced.
 double balance(double largest, double sum, std::size_t stages) {
   return 1 - (sum > 0 ? largest / sum : 1 / static_cast<double>(stages));
 }
@@ -76,7 +76,7 @@ std::optional<Partition> evaluate(const BalanceProblem& problem, StageMemo& memo
 
 PartitionGoal goal_of(PipelineTime time) { return time == PipelineTime::bound ? PartitionGoal::bound : PartitionGoal::published; }
 
-/// Equal numbers of layers: a first answer, so that the exact search has a limit.
+/// Returns equal numbers of layers: a first answer that gives the exact search a limit.
 Firsts even_layers(const BalanceProblem& problem) {
   Firsts first;
   for (std::int64_t i = 0; i < problem.stages; ++i)
@@ -84,7 +84,7 @@ Firsts even_layers(const BalanceProblem& problem) {
   return first;
 }
 
-/// A partition with the least largest steady time or peak; any of them.
+/// Returns some partition with the least largest steady time or peak.
 std::optional<Partition> least_bottleneck(const BalanceProblem& problem, StageMemo& memo, PartitionGoal goal) {
   if (problem.stages > problem.layers) return std::nullopt;
   PartitionTask task;
@@ -95,12 +95,12 @@ std::optional<Partition> least_bottleneck(const BalanceProblem& problem, StageMe
   return first.empty() ? even : evaluate(problem, memo, first);
 }
 
-/// The least T under the task's caps, which `known` keeps.
+/// Returns the partition with the least T under the task's caps, which `known` meets.
 Partition least_time(const BalanceProblem& problem, StageMemo& memo, PartitionTask task, const Partition& known) {
   task.goal = goal_of(problem.time);
   task.limit = known.time;
   const Firsts first = search_partition(problem, memo, task);
-  if (first.empty()) return known;  // only where rounding hid it
+  if (first.empty()) return known;  // occurs only where rounding hid it
   Partition found = *evaluate(problem, memo, first);
   return found.time <= known.time ? found : known;
 }
@@ -114,14 +114,14 @@ std::optional<Partition> balanced(const BalanceProblem& problem, StageMemo& memo
   return least_time(problem, memo, task, *end);
 }
 
-/// The partitions that differ by a boundary layer of the slowest stage (of equally slow ones the first).
+/// Returns the partitions that differ by a boundary layer of the slowest stage (among equally slow ones the first).
 std::vector<Firsts> moves(const BalanceProblem& problem, const Partition& from) {
   const auto slower = [](const StageValue& a, const StageValue& b) { return a.steady < b.steady; };
   const auto s = static_cast<std::size_t>(std::max_element(from.stages.begin(), from.stages.end(), slower) - from.stages.begin());
   const std::size_t stages = from.stages.size();
   const std::int32_t end = s + 1 < stages ? from.first[s + 1] : problem.layers;
   std::vector<Firsts> result;
-  if (end - from.first[s] == 1) return result;  // no stage gets empty
+  if (end - from.first[s] == 1) return result;  // no stage may become empty
   if (s > 0) {
     result.push_back(from.first);
     ++result.back()[s];

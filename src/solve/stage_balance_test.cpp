@@ -19,7 +19,7 @@ using base::kInfinity;
 using Firsts = std::vector<std::int32_t>;
 
 TEST(StageBalance, SmallestExample) {
-  // Three layers of steady time 1, 1 and 2, no tails, on two stages with 4 micro-batches; a message takes 1.
+  // Three layers of steady time 1, 1 and 2, without tails, are on two stages with 4 micro-batches; a message takes 1.
   //   1 | 1 2   max(4·1, 1 + 1 + 4·3) = 14        1 1 | 2   max(4·2, 2 + 1 + 4·2) = 11
   const std::vector<double> seconds{1, 1, 2};
   BalanceProblem problem;
@@ -41,8 +41,8 @@ TEST(StageBalance, SmallestExample) {
   EXPECT_DOUBLE_EQ(best->alpha_m, 1.0 / 3);  // 1 − 2/3
   EXPECT_EQ(evaluate_partition(problem, oracle, {0, 1})->time, 14);
   EXPECT_EQ(time_balanced(problem, oracle)->first, (Firsts{0, 2}));    // 2 against 3
-  EXPECT_EQ(memory_balanced(problem, oracle)->first, (Firsts{0, 2}));  // both 2: the better T
-  EXPECT_FALSE(best_partition(problem, oracle, 11).has_value());       // nothing below
+  EXPECT_EQ(memory_balanced(problem, oracle)->first, (Firsts{0, 2}));  // both are 2, so the better T decides
+  EXPECT_FALSE(best_partition(problem, oracle, 11).has_value());       // nothing is below
   problem.time = PipelineTime::published;                              // 4 + 3·2
   EXPECT_EQ(best_partition(problem, oracle)->time, 10);
   problem.stages = 4;
@@ -51,11 +51,9 @@ TEST(StageBalance, SmallestExample) {
 }
 
 TEST(StageBalance, TheLoopWalksFromTheMemoryEndToTheTimeEnd) {
-  // Six layers of time 1, but the first stage keeps two micro-batches and the last one: memory 2 and 1 a layer. p_m = 2
-  // | 4
-  // layers (peaks 4 and 4), p_t = 3 | 3 (6 and 3). The slowest stage of p_m gives one layer: 3 | 3 is no slower (3 ≤ 4)
-  // and
-  // within 6. From there 2 | 4 has a stage of 4 > 3. So two were visited.
+  // Six layers have time 1, but the first stage keeps two micro-batches and the last one: memory is 2 and 1 per
+  // layer. p_m = 2 | 4 layers (peaks 4 and 4), p_t = 3 | 3 (6 and 3). The slowest stage of p_m gives one layer: 3 | 3
+  // is no slower (3 ≤ 4) and within 6. From there 2 | 4 has a stage of 4 > 3. So two were visited.
   BalanceProblem problem;
   problem.layers = 6;
   problem.stages = 2;
@@ -88,11 +86,11 @@ struct Instance {
   static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 };
 
-/// What is monotone: steady, tail and peak each, as time_balanced and memory_balanced need, or only what best_partition
-/// needs (whether a stage fits, and m·steady + tail).
+/// Selects which figures are monotone: steady, tail and peak each, as time_balanced and memory_balanced require, or
+/// only whether a stage fits and m·steady + tail, as best_partition requires.
 enum class Monotone { each, cost };
 
-/// Integer values, so that all sums are exact. Half of the instances have a memory limit, half a floor.
+/// Draws integer values, so that all sums are exact. Half of the instances have a memory limit, half a floor.
 Instance random_instance(std::mt19937& random, Monotone monotone) {
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   Instance instance;
@@ -126,7 +124,7 @@ Instance random_instance(std::mt19937& random, Monotone monotone) {
         if (v.peak > capacity) continue;
         StageValue value = v;
         for (std::size_t l = f; l < e; ++l) value.steady += least[l];
-        // the same cost, otherwise divided: some of the steady time goes into the tail
+        // The cost is unchanged but divided differently: some of the steady time goes into the tail.
         if (monotone == Monotone::cost) {
           const double moved = below(static_cast<int>(v.steady) + 1);
           value.steady -= moved;
@@ -150,7 +148,7 @@ void all_partitions(std::int32_t layers, std::int32_t stages, Firsts& first, con
   }
 }
 
-/// (objective, T, first) of the best of all partitions, tried in lexicographical order.
+/// Returns (objective, T, first) of the best of all partitions, tried in lexicographical order.
 using Objective = std::function<double(const Partition&)>;
 std::optional<Partition> brute_force(const Instance& instance, const Objective& objective) {
   std::optional<Partition> best;
@@ -235,7 +233,7 @@ TEST(StageBalance, NoOtherPartitionIsBetterThanTheBest) {
   }
 }
 
-/// All partitions the published loop accepts, by recursion over its three conditions.
+/// Visits all partitions the published loop accepts, by recursion over its three conditions.
 void walk(const Instance& instance, const Partition& from, double memory_limit, std::map<Firsts, double>& seen) {
   if (!seen.emplace(from.first, from.time).second) return;
   std::size_t slow = 0;
@@ -273,10 +271,10 @@ TEST(StageBalance, TheLoopVisitsWhatThePseudoCodeDoes) {
 
 // ---- a transformer under one-forward-one-backward: cheap to ask, and every call is counted ----
 
-/// Layers of 30 µs (the first 5 µs more, the last 40 µs). A layer has states of 80 units (first and last 200 more);
-/// stage i keeps 10 units of each of p − i micro-batches, a tenth of it where the layer is recomputed, which takes 10
-/// µs more. As many layers are recomputed as the capacity demands. Steady time and tail are monotone; the peak is as
-/// long as nothing is recomputed.
+/// Models layers of 30 µs (the first 5 µs more, the last 40 µs). A layer has states of 80 units (first and last 200
+/// more). Stage i keeps 10 units of each of p − i micro-batches, and a tenth of that where the layer is recomputed,
+/// which takes 10 µs more. As many layers are recomputed as the capacity demands. Steady time and tail are monotone;
+/// the peak is as long as nothing is recomputed.
 struct Transformer {
   std::int32_t layers, stages;
   std::int64_t capacity = std::numeric_limits<std::int64_t>::max() / 2;
@@ -314,7 +312,8 @@ struct Transformer {
 };
 
 TEST(StageBalance, AsksLittle) {
-  // 96 layers on 16 stages have 16·(96·97/2) = 74 496 (stage, first, end). Capacity 1400: the first stages recompute.
+  // 96 layers on 16 stages have 16·(96·97/2) = 74 496 (stage, first, end). At capacity 1400 the first stages
+  // recompute.
   struct Case {
     std::int32_t microbatches;
     PipelineTime time;
@@ -369,7 +368,7 @@ TEST(StageBalance, MemoisedAsksOnce) {
   EXPECT_FALSE(oracle(0, 0, 9).has_value());
   EXPECT_EQ(model.calls, 2);
   EXPECT_FALSE(oracle(0, 0, 9).has_value());
-  EXPECT_FALSE(oracle(0, 0, 11).has_value());  // contains what did not fit
+  EXPECT_FALSE(oracle(0, 0, 11).has_value());  // contains an interval that did not fit
   EXPECT_EQ(model.calls, 2);
   EXPECT_TRUE(oracle(1, 0, 8).has_value());  // another stage
   EXPECT_EQ(model.calls, 3);
@@ -381,9 +380,9 @@ TEST(StageBalance, MemoisedAsksOnce) {
 // ---- balance ----
 
 TEST(StageBalance, WithEqualSumsTheEndsAreTheBestBalanced) {
-  // When Σ C does not depend on the partition, α_t = 1 − max C/Σ C is largest where max C is least: at p_t. The same
-  // for memory and p_m. The published time without tails is then Σ C + (m − 1)·max C, so p* is as balanced in time as
-  // p_t.
+  // When Σ C does not depend on the partition, α_t = 1 − max C/Σ C is largest where max C is least: at p_t. This also
+  // holds for memory and p_m. The published time without tails is then Σ C + (m − 1)·max C, so p* is as balanced in
+  // time as p_t.
   std::mt19937 random(17);
   for (int n = 0; n < 200; ++n) {
     BalanceProblem problem;
@@ -417,10 +416,10 @@ TEST(StageBalance, WithEqualSumsTheEndsAreTheBestBalanced) {
 }
 
 TEST(StageBalance, BetweenTheEndsIsARuleOfThumb) {
-  // α_t(p_m) ≤ α_t(p*) ≤ α_t(p_t) and α_m(p_t) ≤ α_m(p*) ≤ α_m(p_m) for the best partition p* are no theorems: where
-  // layers are recomputed for lack of memory Σ C depends on the partition, under one-forward-one-backward Σ O always
-  // does, and the bound wants earlier stages slower than later ones. How often each holds, in this order, of 300
-  // transformers, which all fit:
+  // For the best partition p*, α_t(p_m) ≤ α_t(p*) ≤ α_t(p_t) and α_m(p_t) ≤ α_m(p*) ≤ α_m(p_m) are not theorems.
+  // Where layers are recomputed for lack of memory, Σ C depends on the partition. Under one-forward-one-backward Σ O
+  // always does, and the bound favours earlier stages that are slower than later ones. The counts show how often each
+  // holds, in this order, among 300 transformers, which all fit.
   std::mt19937 random(19);
   const auto holds = [&](PipelineTime kind) {
     std::vector<int> count(5, 0);

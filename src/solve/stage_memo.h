@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers of a stage oracle, each asked once; what contains an interval that did not fit does not fit and is not asked.
+// Caches the results of a stage oracle, each computed once. An interval that contains one that did not fit does not
+// fit either and is not evaluated.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +11,16 @@
 
 namespace espalier::solve {
 
-/// A stage or a layer as an index.
+/// Converts a stage or a layer to an index.
 inline std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class StageMemo {
  public:
   /// The oracle must outlive the memo.
   StageMemo(std::int32_t stages, std::int32_t layers, const StageOracle& oracle);
-  /// Null: does not fit. Valid as long as the memo.
+  /// Returns the value; null: does not fit. The pointer is valid as long as the memo.
   const StageValue* ask(std::int32_t stage, std::int32_t first, std::int32_t end);
-  /// Whether `ask` would answer without a call.
+  /// Returns whether `ask` would return without a call.
   [[nodiscard]] bool known(std::int32_t stage, std::int32_t first, std::int32_t end) const;
 
  private:
@@ -32,9 +33,9 @@ class StageMemo {
 
   std::int32_t layers_;
   const StageOracle& oracle_;
-  std::vector<std::vector<Entry>> rows_;  ///< [stage, first][end − first − 1], made when first asked
-  std::vector<std::int32_t> fails_from_;  ///< [stage, first] least end of an interval that starts there or later and
-                                          ///< failed
+  std::vector<std::vector<Entry>> rows_;  ///< [stage, first][end − first − 1], allocated on first use
+  /// [stage, first] least end of an interval that starts there or later and failed.
+  std::vector<std::int32_t> fails_from_;
 };
 
 }  // namespace espalier::solve

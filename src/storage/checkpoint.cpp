@@ -63,8 +63,7 @@ void remove_checkpoint(const std::string& folder) {
 
 }  // namespace
 
-// ---- writing
-// -----------------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------------------------
 
 std::string step_folder(const std::string& folder, std::int64_t step) {
   return (fs::path(folder) / cat(kStep, digits(step, 9))).string();
@@ -137,8 +136,7 @@ Status complete(const std::string& folder, const Manifest& manifest, std::int64_
   return {};
 }
 
-// ---- reading
-// -----------------------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------------------------
 
 Result<Checkpoint> Checkpoint::open(const std::string& step_folder) {
   Checkpoint out;

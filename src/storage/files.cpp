@@ -20,8 +20,7 @@ Error unwritable_file(const std::string& path, int reason) {
           reason == ENOSPC ? "the disk is full" : ""};
 }
 
-// ---- reading
-// -----------------------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------------------------
 
 class MappedFile::Mapping {
  public:
@@ -58,8 +57,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
 
 std::string_view MappedFile::bytes() const { return mapping_ == nullptr ? std::string_view() : mapping_->bytes(); }
 
-// ---- writing
-// -----------------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------------------------
 
 NewFile::NewFile(std::string path) : path_(std::move(path)), partial_(path_ + ".partial") {
   descriptor_ = open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -48,8 +48,7 @@ Status find_tensor(TensorBlock& block, const TensorFolder& folder, const Model& 
 
 }  // namespace
 
-// ---- reading
-// -----------------------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------------------------
 
 Result<Pretrained> Pretrained::open(const std::string& path, const Model& model) {
   auto folder = TensorFolder::open(path);
@@ -91,8 +90,7 @@ std::vector<float> Pretrained::elements(std::int32_t layer, const Intervals& hel
   return out;
 }
 
-// ---- writing
-// -----------------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------------------------
 
 std::string PretrainedWriter::path_of(const std::string& file) const { return (std::filesystem::path(folder_) / file).string(); }
 

@@ -105,8 +105,7 @@ std::optional<TensorType> tensor_type(std::string_view name) {
   return std::nullopt;
 }
 
-// ---- header
-// ------------------------------------------------------------------------------------------------------------------
+// ---- header -------------------------------------------------------------------------------------------------------
 
 Result<TensorHeader> read_tensor_header(std::string_view bytes, const std::string& where) {
   if (bytes.size() < 8) return damaged_file(where, cat(bytes.size(), " bytes"), "a length of 8 bytes and a header");
@@ -171,8 +170,7 @@ std::string tensor_header_text(const std::vector<TensorEntry>& tensors, const st
   return out + text;
 }
 
-// ---- values
-// ------------------------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -203,8 +201,7 @@ float TensorValues::operator[](std::int64_t index) const {
   return static_cast<float>(loaded<double>(from));
 }
 
-// ---- files and folders
-// -------------------------------------------------------------------------------------------------------
+// ---- files and folders --------------------------------------------------------------------------------------------
 
 Result<TensorFile> TensorFile::open(const std::string& path) {
   auto file = MappedFile::open(path);

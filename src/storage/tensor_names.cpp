@@ -277,8 +277,7 @@ Result<std::vector<TensorBlock>> blocks_of(const Model& model, std::int32_t laye
   return Naming(*words, model.layer(static_cast<std::size_t>(layer)), block).blocks();
 }
 
-// ---- runs
-// --------------------------------------------------------------------------------------------------------------------
+// ---- runs ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -321,8 +320,7 @@ void runs_in(const TensorBlock& block, const Interval& interval, const std::func
   Runs(block, interval, each).walk(0, block.layer_offset, block.tensor_offset);
 }
 
-// ---- names in files
-// ----------------------------------------------------------------------------------------------------------
+// ---- names in files -----------------------------------------------------------------------------------------------
 
 std::vector<std::string> names_in_files(const std::string& tensor, const Model& model) {
   const FamilyWords* words = words_of(model);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""espalier run --adapt, from outside and without libtorch: ranks are played by this script (ESPALIER_RANK). They say what espalier-rank says of
-steps, ranks and links, do as they are asked in the folder, and write down how they were started.
+"""Tests espalier run --adapt from outside and without libtorch: this script plays the ranks (ESPALIER_RANK). Played
+ranks report steps, ranks and links like espalier-rank, obey requests in the folder, and record how they were started.
 
 usage: adapt.py BINARY SOURCE_DIR
 """
@@ -22,7 +22,8 @@ STEPS = 40
 
 
 def played(words):
-    """A rank. The way of device 3 gives a quarter from step SLOW_FROM on, in which steps take twice as long."""
+    """Plays a rank. From step SLOW_FROM on, the link of device 3 gives a quarter of its bandwidth, and steps take
+    twice as long."""
     plan, rank, world, steps = words[0], int(words[1]), int(words[2]), int(words[4])
     more = dict(w.split("=", 1) for w in words[9:])
     folder, notes = pathlib.Path(more["steering"]), pathlib.Path(os.environ["PLAYED_NOTES"])
@@ -53,7 +54,8 @@ def played(words):
                     if e != d:
                         out.write(f"seen rate {e} {d} {2.5e9 if slow and 3 in (d, e) else 1e10}\n")
             out.write(f"seen end {step + 1}\n")
-            until = time.monotonic() + (60 if looks > 1 else 0)  # as a long step: what is decided is not too late
+            # Like a long step, so that the decision is not too late.
+            until = time.monotonic() + (60 if looks > 1 else 0)
             while not request.exists() and time.monotonic() < until:
                 time.sleep(0.005)
         if word == "leave":
@@ -77,7 +79,7 @@ def expect(condition, what):
 
 
 class Run:
-    """A plan for four nodes of one device, and a folder for ranks that play it."""
+    """Holds a plan for four nodes of one device, and a folder for the played ranks."""
 
     def __init__(self, folder):
         self.folder = folder

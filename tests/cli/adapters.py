@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Adapters, packed samples and offload from outside (examples/adapters): each job is planned, `check` accepts the plan, and a plan file
-stands alone. What they change goes the right way: fewer bytes with fewer bits, more real tokens with packing, less device memory with offload.
+"""Tests adapters, packed samples and offload from outside (examples/adapters). Each job is planned, `check` accepts
+the plan, and a plan file is complete by itself. The effects have the right sign: fewer bytes with fewer bits, more
+real tokens with packing, less device memory with offload.
 
 usage: adapters.py ESPALIER_BINARY REPOSITORY
 """
@@ -28,7 +29,7 @@ def run(*words):
 
 
 def planned(job, *sets):
-    """The result of a plan that is checked, simulated and read again."""
+    """Returns the result of a plan that is checked, simulated and read again."""
     with tempfile.TemporaryDirectory() as folder:
         words = [w for s in sets for w in ("--set", s)]
         ran = run("plan", job, *words, "-o", folder, "--json", "--quiet")
@@ -57,13 +58,13 @@ if lora:
            training["adapter"]["rank"] == 16, f"adapter in the plan: {training}")
     expect(lora["prediction"]["fits"], "LoRA of Llama 3 8B on 24 GB")
     four = planned(LORA, "training.adapter.quantize_base=nf4")
-    # 6.98 * 10^9 weights of linears in blocks: 2 bytes each against 0.516
+    # 6.98 * 10^9 weights of linears in blocks take 2 bytes each against 0.516.
     expect(four is None or four["prediction"]["peak_memory_bytes"] < lora["prediction"]["peak_memory_bytes"], "NF4 needs less")
     whole = run("plan", LORA, "--set", "training.adapter=null")
     expect(whole.returncode == 4, f"all weights trained on 24 GB: exit {whole.returncode}")
 planned(LORA, "cluster.device=h100-sxm-80gb", "cluster.devices_per_node=8", "engine=generic", "search={fix: {tp: 2, pp: 2, zero: 3}}")
 
-# What is frozen is not computed, so that no part of a model comes near the peak alone.
+# Frozen parts are not computed, so no part of a model comes near the peak alone.
 on_h100 = ("cluster.device=h100-sxm-80gb", "cluster.devices_per_node=8", "training.global_batch=64")
 for parts in ("[embedding, layers 0-31]", "[head, layers 0-31]", "[embedding, head, layers 0-30]", "[embedding, head, layers 1-31]"):
     part = planned(LORA, "training.adapter=null", f"training.freeze={parts}", *on_h100)
@@ -82,11 +83,11 @@ planned(PACKED, "engine=generic", "training.freeze=[embedding, layers 0-15]", "s
 wrong = run("plan", PACKED, "--set", "engine=torchtitan")
 expect(wrong.returncode == 3 and "packing: none" in wrong.stderr, f"packing under torchtitan: {wrong.stderr}")
 
-# Stages of Llama 3.2 1B share the token table: nothing of a frozen one is exchanged.
+# Stages of Llama 3.2 1B share the token table. A frozen table is not exchanged.
 tied = ("model=" + str(root / "models/llama-3.2-1b/config.json"), "cluster.device=a100-sxm-40gb", "cluster.devices_per_node=4", "search={fix: {pp: 2}}")
 planned(LORA, "engine=megatron-bridge", *tied)
 planned(PACKED, "training.freeze=[embedding]", *tied)
-# A budget for the whole run is one for tokens that are real.
+# A budget for the whole run counts real tokens.
 with_price = ("--price", "2", "--tokens", "1e9", "--json", "--quiet", "--set", "training.lengths.packing=none")
 fast = run("plan", PACKED, *with_price, "--deadline", "1000d")
 if fast.returncode == 0:
@@ -106,7 +107,7 @@ if offload:
     expect(without.returncode == 4, f"70B without offload: exit {without.returncode}")
 small = run("plan", OFFLOAD, "--set", "cluster.host={memory: 256GB, memory_bandwidth: 600GB/s, bandwidth: 60GB/s}")
 expect(small.returncode == 4 and "cluster.host.memory: " in small.stderr, f"offload to a host of 256 GB: exit {small.returncode}: {small.stderr}")
-# 16 bytes a parameter on the host: of the device the window of gathered layers remains.
+# The host holds 16 bytes a parameter; the device keeps only the window of gathered layers.
 for value in ("parameters", "parameters+activations", "optimizer+activations"):
     moved = planned(OFFLOAD, f"search={{fix: {{offload: {value}, zero: 3}}}}")
     if not moved:
@@ -114,7 +115,8 @@ for value in ("parameters", "parameters+activations", "optimizer+activations"):
     expect(strategy(moved)["offload"] == value and moved["prediction"]["fits"], f"70B with offload {value} on 8 devices of 80 GB")
     kept = moved["prediction"]["memory_breakdown_bytes"]
     expect((kept["parameters"] == 0) == value.startswith("parameters"), f"{value}: {kept}")
-# 131,072 tokens on one replica of eight devices: what 32 blocks keep fits on the host alone, and costs less than recomputing it.
+# With 131,072 tokens on one replica of eight devices, the tensors that 32 blocks save fit on the host alone. That
+# costs less than recomputing them.
 long = ("model=" + str(root / "models/llama-3-8b/config.json"), "engine=megatron-core", "training={sequence_length: 131072, global_batch: 8}")
 search = "search={fix: {tp: 8, pp: 1, recompute: %s, offload: %s}}"
 here = run("plan", OFFLOAD, *(word for change in (*long, search % ("none", "none")) for word in ("--set", change)))

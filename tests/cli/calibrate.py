@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""espalier calibrate from outside: the synthetic example, the file it writes, and every command that reads it.
+"""Tests espalier calibrate from outside: the synthetic example, the file it writes, and every command that reads it.
 
 usage: calibrate.py BINARY SOURCE_DIR
 """

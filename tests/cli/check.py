@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`espalier check` from outside: truthful answers pass, falsified ones do not, other builds' answers are named as such.
+"""Tests `espalier check` from outside: true answers pass, falsified ones fail, and answers of other builds are
+named as such.
 
 usage: check.py BINARY SOURCE_DIR
 """
@@ -78,7 +79,7 @@ def main():
             ran = checked(folder, document, "--json")
             failed = failed_in(ran)
             expect(ran.returncode == 5 and finding in failed, f"{change.__name__}: exit {ran.returncode}, {failed}")
-        # consistent, and invented all the same: the digest says that it was edited, a search says what is wrong
+        # Consistent but invented: the digest shows that it was edited, a search shows what is wrong.
         document = copy.deepcopy(truth)
         for rule in document["search"]["pruned"]:
             document["search"]["pruned"][rule] = 0
@@ -87,19 +88,19 @@ def main():
         expect(ran.returncode == 5 and failed_in(ran) == ["digest"], f"counters that add up: {failed_in(ran)}")
         ran = checked(folder, document, "--search", "--json")
         expect("search-again: search" in failed_in(ran), "--search finds other counters")
-        # the order of keys and the form of numbers are no values
+        # The order of keys and the form of numbers do not matter.
         (folder / "sorted.json").write_text(json.dumps(dict(sorted(truth.items())), indent=1))
         expect(call("check", folder / "sorted.json").returncode == 0, "a document written again by another program")
         del (document := copy.deepcopy(truth))["digest"]
         expect(failed_in(checked(folder, document, "--json")) == ["digest"], "no digest in a document that names its build")
-        # another build
+        # An answer of another build.
         document = copy.deepcopy(truth)
         document["made_by"]["version"] = "0.0.1"
         document["prediction"]["iteration_s"] /= 2
         ran = checked(folder, document)
         expect(ran.returncode == 5 and "made by espalier 0.0.1" in ran.stdout and "simulated" not in ran.stdout.split("made by")[1],
                f"another build: exit {ran.returncode}: {ran.stdout}")
-        # devices of a stage in another order of the same node: the same price
+        # The devices of a stage are in another order of the same node, which has the same price.
         document = copy.deepcopy(truth)
         devices = document["plan"]["pipelines"][0]["stages"][0]["devices"]
         expect(devices == ["0-1"], f"devices {devices}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""espalier compare --log: logs of three frameworks beside a plan, and logs that are none of it.
+"""Tests espalier compare --log: logs of three frameworks compared with a plan, and logs that are no training logs.
 
 usage: compare_log.py BINARY SOURCE_DIR
 """
@@ -25,7 +25,7 @@ def espalier(*words, text=None):
 
 
 def logs(seconds, tokens_per_device):
-    """One run, as each framework prints it."""
+    """Returns one run as each framework prints it."""
     megatron = "".join(f" iteration {i:8d}/ 100 | consumed samples: {i * 32} | elapsed time per iteration (ms): {seconds * 1e3:.1f} | global batch size:    32 |\n"
                        for i in range(1, 31))
     titan = "".join(f"[titan] step: {i}  loss: 9.9  memory: 20.00GiB(25.00%)  tps: {tokens_per_device / seconds:,.0f}  tflops: 100.0  mfu: 30.00%\n" for i in range(1, 31))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The command line from outside: what scripts rely on, checked on the built binary.
+"""Tests the command line from outside: the guarantees that scripts rely on, checked on the built binary.
 
 usage: contract.py BINARY SOURCE_DIR
 """
@@ -32,7 +32,7 @@ def expect(condition, what):
 
 
 def one_object(text):
-    """The one JSON object on stdout; duplicate keys, NaN and anything after it are failures."""
+    """Parses the one JSON object on stdout; duplicate keys, NaN and anything after it are failures."""
     def unique(pairs):
         keys = [k for k, _ in pairs]
         assert len(keys) == len(set(keys)), "duplicate keys"
@@ -130,7 +130,8 @@ def interrupt_gives_the_best_so_far():
 
 
 def reader_of(fifo, process):
-    """The writing end of `fifo`, once the process reads it: from then on it waits for bytes that never come."""
+    """Opens the writing end of `fifo` once the process reads it; from then on the process waits for bytes
+    that never come."""
     for _ in range(3000):
         try:
             return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
@@ -141,7 +142,8 @@ def reader_of(fifo, process):
 
 
 def every_command_answers_an_interrupt(folder):
-    """Whatever it does: here each waits for a file. 2 s are promised; a sanitizer, a busy machine and the start of the program get more."""
+    """Tests that a command ends on a signal whatever it does; here each waits for a file. The promise is 2 s; a
+    sanitizer, a busy machine and the start of the program get more."""
     seconds = 25 if os.environ.get("ESPALIER_SANITIZE") else 4
     fifo = folder / "never-written"
     os.mkfifo(fifo)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Curated records: scripts/import_runs.py changes none of what ships, and says what the program reads off records as published.
+"""Tests curated records: scripts/import_runs.py changes none of the shipped ones, and agrees with the program's
+reading of published records.
 
 usage: curation.py ESPALIER_BINARY REPOSITORY
 """
@@ -28,7 +29,7 @@ def validated(path):
     return json.loads(done.stdout)
 
 
-# By hand: the sentence of each added field, and no field where nothing is said.
+# Written by hand: the sentence of each added field, and no field where the text states nothing.
 RAW = [
     {"id": "a", "table": "Finetuning LLAMA2-7B LoRA", "notes": "kernels TE + DeepEP + TorchSDPA; seq 4096"},
     {"id": "b", "notes": "without torch.compile; peak memory = max RESERVED", "measured": {"peak_mem_gb": 3}},
@@ -55,7 +56,7 @@ for raw, (techniques, provenance, kind) in zip(RAW, WANTED):
     expect(curation.curated(record) == record, f"{raw['id']}: curated twice")
     expect(curation.plain(record) == raw, f"{raw['id']}: curation touched another field: {curation.plain(record)}")
 
-# What ships is as curation writes it, and its curation is what the program reads off the published records.
+# Shipped records are as curation writes them, and their curation is the program's reading of the published records.
 expect(curation.check(curation.RUNS) == 0, "data/runs is not as scripts/import_runs.py writes it")
 with tempfile.TemporaryDirectory() as folder:
     for path in sorted(curation.RUNS.glob("*.jsonl")):

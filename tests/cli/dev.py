@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""./dev in a copy of its own, with stand-ins for apt-get, cmake and ctest that write down how they were called: what `./dev plan` installs,
-configures and builds, what `./dev test` adds to it, and that every command of the binary passes through.
+"""Tests ./dev in its own copy, with stand-ins for apt-get, cmake and ctest that record how they were called.
+Checks what `./dev plan` installs, configures and builds, what `./dev test` adds, and that every command of the
+binary passes through.
 
 usage: dev.py BINARY SOURCE_DIR
 """
@@ -17,7 +18,7 @@ import tempfile
 BINARY, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 failures = []
 
-# `cmake --preset` leaves what ./dev looks at; `cmake --build` leaves a binary that prints its arguments.
+# `cmake --preset` creates the files that ./dev checks; `cmake --build` creates a binary that prints its arguments.
 STAND_INS = {
     "dpkg-query": 'if grep -qsx "${!#}" "$CALLS.installed"; then printf installed; else printf not-installed; fi',
     "apt-get": '''echo "apt-get $*" >>"$CALLS"
@@ -45,7 +46,7 @@ def expect(condition, what):
 
 
 class Copy:
-    """A folder with ./dev and the presets alone."""
+    """Holds a folder with only ./dev and the presets."""
 
     def __init__(self, folder):
         self.root = folder / "copy"
@@ -63,7 +64,7 @@ class Copy:
         self.environment.pop("ESPALIER_NO_SETUP", None)
 
     def run(self, *words, program="./dev"):
-        """What came out, and the calls of stand-ins that it made."""
+        """Runs a command; returns its output and the calls of stand-ins that it made."""
         self.calls.write_text("")
         ran = subprocess.run([program, *words], cwd=self.root, env=self.environment, capture_output=True, text=True, timeout=60)
         return ran, self.calls.read_text().splitlines()
@@ -94,13 +95,13 @@ def tests_join_the_same_folder(copy):
     expect(any(c.startswith("ctest --preset release") and c.endswith("-R cost") for c in calls), f"test runs ctest: {calls}")
     _, calls = copy.run("test")
     expect(not [c for c in calls if "--preset" in c and c.startswith("cmake")], "test configures once")
-    os.utime(copy.root / "CMakePresets.json", (2**31, 2**31))  # newer than what was configured
+    os.utime(copy.root / "CMakePresets.json", (2**31, 2**31))  # newer than the configured build
     _, calls = copy.run("plan", "job.yaml")
     expect("cmake --preset release" in calls, f"plan keeps the tests when it configures again: {calls}")
 
 
 def presets_agree(copy):
-    """What the stand-in assumes of the presets: one folder, warnings as errors in ci alone."""
+    """Checks the stand-in's assumptions about the presets: one folder, warnings as errors in ci alone."""
     import json
     presets = {p["name"]: p for p in json.loads((SOURCE / "CMakePresets.json").read_text())["configurePresets"]}
 
@@ -116,7 +117,7 @@ def presets_agree(copy):
     expect(found == {"product": ("OFF", "OFF"), "release": ("ON", "OFF"), "ci": ("ON", "ON")}, f"presets: {found}")
     version = re.search(r"^torch_version=(\S+)", (SOURCE / "dev").read_text(), re.MULTILINE).group(1)
     (copy.root / ".cache" / "runtime").mkdir(parents=True)
-    (copy.root / ".cache" / "runtime" / f"installed-{version}").touch()  # nothing is fetched here
+    (copy.root / ".cache" / "runtime" / f"installed-{version}").touch()  # prevents a download
     ran, calls = copy.run(program=".ci/run")
     tests = [call for call in calls if call.startswith("ctest --preset ci")]
     expect(ran.returncode == 0 and len(tests) == 2 and "-R runtime" in tests[1], f"the CI tests preset ci, then the runtime in full: {ran.stderr} {calls}")

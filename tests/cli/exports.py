@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`espalier export` from outside: refusals by id, --allow-lossy, launchers, `plan --engine` and its price, `check --engine` with links, and the way back: what
-is exported is imported as the same strategy and schedule, where the format carries it. What the frameworks' own parsers make of it: tests/engines/parsers.py.
-
+"""Tests `espalier export` from outside: rejections by id, --allow-lossy, launchers, `plan --engine` and its price,
+and `check --engine` with links. Also tests the way back: an exported plan is imported as the same strategy and
+schedule, where the format can carry it. The frameworks' own parsers are tested in tests/engines/parsers.py.
 usage: exports.py BINARY SOURCE_DIR
 """
 import json
@@ -109,7 +109,7 @@ def launchers(folder):
                 expect(checked.returncode == 0, f"{form} {launcher}: {checked.stderr}")
     run("export", whole, "--engine", "galvatron", "--launcher", "sbatch", code=2)
     run("export", whole, "--engine", "deepspeed", "--launcher", "ssh", code=2)
-    # The script makes the file that it hands to accelerate, byte for byte, and the user's words follow.
+    # The script writes the file that it passes to accelerate, byte for byte, followed by the user's arguments.
     plain = run("export", whole, "--engine", "accelerate-fsdp").stdout
     tool = folder / "bin" / "accelerate"
     tool.parent.mkdir()
@@ -122,7 +122,7 @@ def launchers(folder):
     expect(ran.stdout.endswith("--machine_rank|1|--main_process_ip|a|--main_process_port|29500|train.py|--lr|1 e|"), ran.stdout[-200:])
 
 
-# format of import, engine, format of export, flags of estimate, words that the file does not say
+# format of import, engine, format of export, flags of estimate, words that the file does not contain
 BACK = [
     ("megatron-args", "megatron-core", "megatron-core", "--tp 2 --sp megatron --pp 4 --dp 2 --zero 1 --micro-batch 1 --overlap grad,param", ()),
     ("megatron-args", "megatron-core", "megatron-core", "--tp 4 --sp megatron --pp 2 --vpp 4 --dp 2 --schedule interleaved --micro-batch 1 --overlap p2p,grad", ()),
@@ -139,7 +139,8 @@ BACK = [
 
 
 def words_of(text, form):
-    """A script as an import takes it: flags as they are; torchtitan's as the command line that they make."""
+    """Returns a script in the form that an import takes: flags as they are; torchtitan's as the command line
+    that they make."""
     if form != "torchtitan":
         return text
     groups = re.findall(r"^[A-Z_]+=\(\n(.*?)^\)", text, re.M | re.S)
@@ -148,7 +149,7 @@ def words_of(text, form):
 
 
 def core(plan):
-    """What a format can carry of a plan: schedule, batch, stages, strategies."""
+    """Returns the parts of a plan that a format can carry: schedule, batch, stages, strategies."""
     pipeline = plan["pipelines"][0]
     return {"schedule": pipeline["schedule"], "batch": plan["training"]["global_batch"], "sequence": plan["training"]["sequence_length"], "stages": pipeline["stages"]}
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every model type that is read is planned: its class's configuration in small (tests/models/class_defaults.json), on 8 H100, checked; no note says
-that a size was left out. Towers are planned frozen and trained, in one stage and in several.
+"""Plans every supported model type with a small form of its class's configuration (tests/models/class_defaults.json),
+on 8 H100, and checks the plan. No note may state that a size was left out. Towers are planned frozen and trained, in
+one stage and in several.
 
 usage: families.py ESPALIER_BINARY REPOSITORY [TYPE ...]
 """
@@ -14,7 +15,7 @@ import tempfile
 
 binary, root = sys.argv[1], pathlib.Path(sys.argv[2])
 CLUSTER = {"nodes": 1, "devices_per_node": 8, "device": "h100-sxm-80gb"}
-# Words of notes that speak of something known that has no bearing on a size.
+# These words mark notes on known keys that do not affect a size.
 NO_SIZE = ("routing limited to some groups", "no effect on size or cost is known", "is longer than", "the text alone", "are the length",
            "max_position_embeddings", "storage format", "are trained beside or among", "once a micro-batch, are not in the work")
 ONE_STAGE = ("albert", "zamba2")  # layers that use the same weights
@@ -26,7 +27,7 @@ def run(*words):
 
 
 def sequence_of(config, model):
-    """What a job says of its lengths: two sequences, images, none for classifiers of images."""
+    """Returns the lengths in a job: two sequences, images, none for classifiers of images."""
     kinds = [operator["kind"] for kind in model["kinds"] for operator in kind["operators"]]
     if model["family"] == "whisper":  # the file sets the frames
         return {"decoder": 128}
@@ -58,7 +59,7 @@ def plan(folder, config, training, *flags):
     job.write_text(json.dumps({"model": config, "cluster": CLUSTER, "training": training,
                                "search": {"fix": {"schedule": "1f1b", "tp": 1, "zero": 3}, "limits": {"pp": 2, "micro_batch": 1}}}))
     ran = run("plan", job, *flags, "--json", "-o", folder / "out")
-    if ran.returncode not in (0, 4):  # 4: nothing fits on 8 devices, which says nothing against the reader
+    if ran.returncode not in (0, 4):  # 4: nothing fits on 8 devices, which is no fault of the reader
         failures.append(f"{config.get('model_type')}: exit {ran.returncode}: {ran.stderr[-300:]}")
         return
     for note in re.findall(r"note: (.*)", ran.stderr):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`espalier import` and `espalier export` of Galvatron's files from outside, checked on the built binary.
+"""Tests `espalier import` and `espalier export` of Galvatron's files from outside, on the built binary.
 
 usage: galvatron.py BINARY SOURCE_DIR
 """
@@ -14,8 +14,8 @@ BINARY, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 EXAMPLE = SOURCE / "examples/galvatron"
 failures = []
 
-# The best plan shards the blocks (ZeRO-3) and keeps embedding and head whole. The strategy file knows neither shards over a part of
-# the ranks nor overlap of pipeline messages.
+# The best plan shards the blocks (ZeRO-3) and keeps embedding and head whole. The strategy file cannot express shards
+# over a part of the ranks, nor overlap of pipeline messages.
 LAYERWISE = f"""
 model: {SOURCE}/models/tiny-llama-test/config.json
 cluster: {{nodes: 1, devices_per_node: 4, device: rtx-4090, memory_limit: 1GiB}}

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""hostile.py BINARY SOURCE_DIR: every reader meets the hostile corpus of tests/hostile and must answer in an orderly way.
+"""hostile.py BINARY SOURCE_DIR: every reader meets the hostile corpus of tests/hostile and must end in
+an orderly way.
 
-Each command runs with 2 GiB of address space and 20 seconds of processor time, however loaded the machine is. A refused file gives exit code 3, a message with the place
-(line:column or JSON path) and a hint; no case may crash, hang, run out of memory or print an internal error.
+Each command runs with 2 GiB of address space and 20 seconds of processor time, which does not depend on the load of
+the machine. A rejected file gives exit code 3, a message with the place (line:column or JSON path) and a hint. No
+case may crash, hang, run out of memory or print an internal error.
 
-A sanitizer maps terabytes of shadow memory, so a binary built with one (ESPALIER_SANITIZE, set by CTest) is held to resident
-memory instead, and has more of it and of time.
+A sanitizer maps terabytes of shadow memory. A binary built with one (ESPALIER_SANITIZE, set by CTest) is therefore
+limited in resident memory instead, and gets more of it and of time.
 """
 import concurrent.futures
 import json
@@ -30,18 +32,19 @@ COMMANDS = {
     "plan": ["check"],
     "runs": ["validate"],
 }
-# What an orderly end is when the file may be taken: planned, nothing fits, a check failed.
+# Lists orderly exit codes of files that may be accepted: planned, nothing fits, a check failed.
 ORDERLY = {"model": {0, 3}, "cluster": {0, 3}, "job": {0, 3, 4}, "plan": {0, 3, 5}, "runs": {0, 3}}
 SANITIZED = bool(os.environ.get("ESPALIER_SANITIZE"))
 ADDRESS_SPACE = resource.RLIM_INFINITY if SANITIZED else 2 << 30
 RESIDENT_MIB = 6 << 10
-SECONDS = 200 if SANITIZED else 20  # of processor time
-MOST_SECONDS = 900  # by the clock: for what waits without computing
+SECONDS = 200 if SANITIZED else 20  # processor time
+MOST_SECONDS = 900  # wall-clock limit for commands that wait without computing
 PLACE = re.compile(r":\d+:\d+|\$[.\[]|\(\$\)|line \d+")
 
 
 def environment():
-    """That of this process; the sanitizers' own limit on resident memory stands in for the address space they cannot live in."""
+    """Returns the environment of this process. The sanitizers' own limit on resident memory replaces the limit on
+    address space, which they cannot run in."""
     names = ("ASAN_OPTIONS", "TSAN_OPTIONS") if SANITIZED else ()
     return os.environ | {name: f"{os.environ.get(name, '')}:hard_rss_limit_mb={RESIDENT_MIB}" for name in names}
 
@@ -59,7 +62,7 @@ def run(kind, path, out):
 
 
 def problem_of(kind, case, out):
-    """What is wrong with the answer, or None."""
+    """Returns the fault of the answer, or None."""
     try:
         done = run(kind, case.path, out)
     except subprocess.TimeoutExpired:
@@ -86,7 +89,7 @@ def problem_of(kind, case, out):
 
 
 def made_plan(directory):
-    """A real plan to bend, and the proof that the undamaged documents are taken."""
+    """Creates a real plan to damage, and proves that the undamaged documents are accepted."""
     for kind in ("model", "cluster", "job"):
         path = f"{directory}/good-{kind}.json"
         with open(path, "w", encoding="utf-8") as file:

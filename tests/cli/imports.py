@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Imports and improve, from outside: every file of tests/imports is read, or refused with its line, what was found and what was expected; what is read
-gives a cluster that `inspect` reads, or a plan whose figures are those of `estimate` for the same flags.
+"""Tests imports and improve from outside. Every file of tests/imports is read, or rejected with its line, what was
+found and what was expected. An imported file gives a cluster that `inspect` reads, or a plan with the figures of
+`estimate` for the same flags.
 
 usage: imports.py ESPALIER_BINARY REPOSITORY
 """
@@ -31,7 +32,7 @@ cluster = folder / "cluster.yaml"
 cluster.write_text("{nodes: 2, devices_per_node: 8, device: h100-sxm-80gb}\n")
 model = root / "models" / "llama-3-8b" / "config.json"
 
-# ---- clusters: format, file, further words, exit code, a pattern of what is printed or refused
+# ---- clusters: format, file, further words, exit code, pattern of the output or the error
 H100 = ("--device", "h100-sxm-80gb")
 CLUSTERS = [
     ("nvidia-smi-topo", "topo.txt", (*H100, "--nodes", "4"), 0, r"8 of 9 network interfaces count"),
@@ -100,7 +101,7 @@ tests = (files / "nccl-tests.txt").read_text().replace(" 1048576 ", " -1048576 "
 ran = run("import", "cluster", "--format", "nccl-tests", "-", text=tests)
 expect(ran.returncode == 3 and re.search(r":18: found a row with a negative size", ran.stderr), f"nccl-tests: a negative size: {ran.stderr}")
 
-# ---- configurations: the plan of each, against the same flags of estimate
+# ---- configurations: the plan of each, compared with estimate for the same flags
 TEXT = ("--sequence-length", "8192")
 job = folder / "job.yaml"
 
@@ -133,7 +134,7 @@ for form, name, words, same in CONFIGURATIONS:
     expect(json.loads(again.stdout)["prediction"]["iteration_s"] == answer["result"]["prediction"]["iteration_s"], f"{form}: plan.json says otherwise")
     expect(run("estimate", out / "job.yaml", *same[2:]).returncode in (0, 4), f"{form}: job.yaml is not read")
 
-# ---- improve: the best plan of the same engine; a present configuration that cannot run is answered with that
+# ---- improve: the best plan of the same engine; if the present configuration cannot run, the answer states that
 ran = run("improve", "--from", "megatron-args", files / "megatron-launch.txt", "--cluster", cluster, "--json", "-o", folder / "better")
 expect(ran.returncode == 0, f"improve: {ran.returncode} {ran.stderr}")
 answer = json.loads(ran.stdout)
@@ -147,7 +148,7 @@ expect(answer["best"]["result"]["engine"] == "megatron-core", "improve: another 
 for name in ("plan.json", "result.json", "present.json", "job.yaml"):
     expect((folder / "better" / name).exists(), f"improve: no {name}")
 
-# The changes in the words of the script, and the script with them: read again, it is the best plan.
+# The changes are in the words of the script. The changed script, read again, gives the best plan.
 ran = run("improve", "--from", "megatron-args", files / "megatron-launch.txt", "--cluster", cluster, "-o", folder / "better.sh")
 expect(ran.returncode == 0 and "Changes in" in ran.stdout and "another plan" not in ran.stdout, f"improve: no changes: {ran.returncode} {ran.stderr} {ran.stdout}")
 again = run("import", "config", "--format", "megatron-args", folder / "better.sh", "--cluster", cluster, "--json", "--quiet")
@@ -167,9 +168,11 @@ for text, pattern in ((flags.replace("--bf16", "--bf16 --cpu-offloading-num-laye
     ran = run("improve", "--from", "megatron-args", "-", "--cluster", cluster, text=text)
     expect(ran.returncode in (3, 5) and re.search(pattern, ran.stderr), f"improve: no {pattern}: {ran.returncode} {ran.stderr}")
 
-# What the present plan leaves free is what its rivals must: it is itself among them. Else the usual margin, or that which is asked for.
+# Rivals must leave as much memory free as the present plan, so that it is one of them. Otherwise the usual or the
+# requested margin applies.
 one_node = folder / "one.yaml"
-one_node.write_text("{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb, memory_limit: 69GiB}\n")  # the plan below leaves a twentieth of them
+# The plan below leaves a twentieth of the memory free.
+one_node.write_text("{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb, memory_limit: 69GiB}\n")
 LLAMA = ("--cluster", one_node, "--model", model, *TEXT, "--micro-batch", 1, "--global-batch", 64)
 sharded = '{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}}'
 ran = run("improve", "--from", "deepspeed", "-", *LLAMA, text=sharded)
@@ -184,13 +187,13 @@ ran = run("improve", "--from", "deepspeed", "-", *LLAMA, "--set", "training.prec
 answer = json.loads(ran.stdout)
 expect(answer["memory_margin"] == 0.4 and not answer["margin_of_present"], f"improve: the margin that is asked for: {ran.stderr}")
 
-# Its job.yaml is what was searched: --set and the margin stand in it, so that `plan` finds the same plan.
+# Its job.yaml is the searched job with --set and the margin, so that `plan` finds the same plan.
 again = json.loads(run("plan", folder / "margin" / "job.yaml", "--json", "--quiet").stdout)
 best = json.loads((folder / "margin" / "result.json").read_text())
 expect(again["prediction"]["iteration_s"] == best["prediction"]["iteration_s"], "improve: job.yaml plans another")
 expect(json.loads((folder / "margin" / "job.yaml").read_text())["search"]["fix"] == {"cp": 1}, "improve: job.yaml lacks the search part")
 
-# Both spellings, and the short form; keys with an effect that is not predicted are said.
+# Both spellings and the short form work; keys with an effect that is not predicted are reported.
 script = flags.replace("--bf16", "--bf16 --deterministic-mode")
 same = [run("import", *words, "-", "--cluster", cluster, text=script)
         for words in (("config", "--format", "megatron-args"), ("config", "--from", "megatron-args"), ("megatron-args",))]
@@ -199,7 +202,7 @@ expect("--deterministic-mode = True is known, not modelled: slower kernels" in s
 ran = run("import", "megatron-args", "-", "--cluster", cluster, text=flags.replace("TRAINING_ARGS=", "if [ $FP8 = 1 ]; then\nEXTRA='--fp8-format hybrid'\nfi\nTRAINING_ARGS="))
 expect(ran.returncode == 3 and re.search(r'found --fp8-format = "hybrid" under the condition of line \d+', ran.stderr), f"import: a condition: {ran.stderr}")
 
-# What no file of a framework is told is refused by all that write one.
+# All formats reject training options that no framework's file can express.
 for training, rule in (("adapter: {kind: lora, rank: 8, targets: [attn.qkv]}", "GAL-ADAPTERS"), ("lengths: {histogram: [[512, 1]], packing: packed}", "GAL-PACKED")):
     job.write_text(f"model: {model}\ncluster: {one_node}\ntraining: {{sequence_length: 4096, global_batch: 16, {training}}}\nengine: generic\n")
     ran = run("estimate", job, "--zero", 3, "-o", folder / rule)

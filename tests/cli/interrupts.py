@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C ends a search that would take hours, an exhaustive one among them, with exit code 130: with the best so far where there is one.
+"""Tests that Ctrl-C ends a search that would take hours, also an exhaustive one, with exit code 130 and the best plan
+so far if there is one.
 
 usage: interrupts.py BINARY SOURCE_DIR
 """
@@ -15,7 +16,8 @@ failures = []
 
 
 def interrupted(*words):
-    """Exit code and both streams of a command that is interrupted after a second or two; nothing where it does not end."""
+    """Returns exit code and both streams of a command that is interrupted after a second or two; None if it
+    does not end."""
     process = subprocess.Popen([BINARY, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(2)
     process.send_signal(signal.SIGINT)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""mistakes.py BINARY SOURCE_DIR: mistakes of users (tests/mistakes/table.py) get the right exit code, a message that names the cause, and a
-suggestion that works.
+"""mistakes.py BINARY SOURCE_DIR: mistakes of users (tests/mistakes/table.py) get the right exit code, a message that
+names the cause, and a suggestion that works.
 
-Whole messages are compared with tests/golden/mistakes.txt; ESPALIER_UPDATE_GOLDEN=1 writes that file. What the table demands of a row
-(exit code, words, that the suggestion works) holds in any case.
+Whole messages are compared with tests/golden/mistakes.txt; ESPALIER_UPDATE_GOLDEN=1 writes that file. The demands of
+a row in the table (exit code, words, a suggestion that works) hold in any case.
 """
 import concurrent.futures
 import difflib
@@ -22,7 +22,7 @@ sys.path.insert(0, str(SOURCE / "tests" / "mistakes"))
 import table  # noqa: E402
 
 GOLDEN = SOURCE / "tests" / "golden" / "mistakes.txt"
-SECONDS = 900  # by the clock, on a loaded machine: a command that hangs is found, a slow one is not judged
+SECONDS = 900  # wall-clock limit on a loaded machine; it catches hanging commands, not slow ones
 
 
 def call(folder, words):
@@ -52,7 +52,7 @@ def write_plans(folder):
 
 
 def judged(folder, row):
-    """The message of a row, and what is wrong with it."""
+    """Returns the message of a row, and its fault."""
     name, _, words, code, demanded, *rest = row
     done = call(folder, words)
     message = done.stderr.decode("utf-8", "replace").replace(str(SOURCE), "<source>").replace(os.path.realpath(folder), "<folder>").replace(str(folder), "<folder>")
@@ -74,7 +74,7 @@ def judged(folder, row):
 
 
 def figures_suggested(words, message):
-    """Changes of the job whose figures follow from predictions, so that no table can hold them: each is tried as the message says it."""
+    """Tries suggested changes of the job whose figures follow from predictions, so that no table can hold them."""
     changes = re.findall(r"(cluster\.memory_limit): (\S+) would fit|(cluster\.nodes)(?:: | = )(\d+)", message)
     pairs = [(a or c, b or d) for a, b, c, d in changes]
     return [[*words, "--set", f"{key}={value}"] for key, value in pairs]

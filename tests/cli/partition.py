@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plans with operator partitions from outside: planned, checked, simulated, explained, refused when bent.
+"""Tests plans with operator partitions from outside: planned, checked, simulated, explained, rejected when damaged.
 
 usage: partition.py BINARY SOURCE_DIR
 """

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Versions of plan.json: what version 1 wrote before version 2 was there (tests/golden/plan_v1.txt, hashes of documents that the tree before
-wrote), what either says, what is refused by name, and devices in an order of the plan's own.
+"""Tests versions of plan.json. Covers documents that version 1 wrote before version 2 existed
+(tests/golden/plan_v1.txt, hashes of documents from the earlier tree). Also covers both versions today, rejections by
+name, and devices in a plan's own order.
 
 usage: plan_schema.py BINARY SOURCE_DIR
 """
@@ -16,7 +17,7 @@ import tempfile
 BINARY, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 EXAMPLES, SCRIPT = SOURCE / "examples", SOURCE / "scripts/plan_v2_to_v1.py"
 LLAMA, GPT2 = EXAMPLES / "llama3-8b-on-8xh100.yaml", EXAMPLES / "gpt2-on-4xrtx4090.yaml"
-ANY = ("--set", "engine=generic")  # plans that not every engine runs
+ANY = ("--set", "engine=generic")  # plans that not every engine can run
 CASES = {
     "tp2-pp2": ("estimate", LLAMA, *ANY, "--tp", "2", "--pp", "2", "--zero", "1"),
     "interleaved": ("estimate", LLAMA, *ANY, "--pp", "2", "--tp", "4", "--vpp", "2", "--schedule", "interleaved", "--sp", "megatron"),
@@ -73,7 +74,7 @@ def versions_say_the_same(folder):
 
 
 def results_of_either_version_are_checked(folder):
-    """Searched again, a result is compared in the version in which it holds its plan."""
+    """A result is searched again and compared in the version in which it holds its plan."""
     ran = call("plan", GPT2, "--plan-schema", "1", "-o", folder / "result1")
     expect(ran.returncode == 0, ran.stderr)
     for file in (folder / "result1/result.json", folder / "gpt2/result.json"):
@@ -82,7 +83,8 @@ def results_of_either_version_are_checked(folder):
 
 
 def second_pipeline(plan):
-    """Of an engine whose stages are all alike; generic and espalier run several."""
+    """Adds a second pipeline, for an engine whose stages are all alike; generic and espalier run several
+    pipelines."""
     plan["engine"] = "megatron-core"
     more = copy.deepcopy(plan["pipelines"][0])
     more["id"], plan["training"]["global_batch"] = 1, 128
@@ -131,7 +133,8 @@ def what_has_no_price_is_refused_by_name(folder):
 
 
 def what_does_not_belong_together_names_the_file(folder):
-    """Found when the job is made of the plan, and when the plan is held against the job."""
+    """Tests that the error is found when the job is made from the plan, and when the plan is compared
+    with the job."""
     plan = json.loads((folder / "tp2-pp2/plan.json").read_text())
     (folder / "odd").mkdir()
     moved = copy.deepcopy(plan)
@@ -143,7 +146,7 @@ def what_does_not_belong_together_names_the_file(folder):
     ran = subprocess.run([BINARY, "export", "timeline", "-"], input=path.read_text(), capture_output=True, text=True)
     expect(ran.returncode == 3 and "espalier: <stdin>: $.engine" in ran.stderr, f"from stdin: {ran.stderr}")
     turned = copy.deepcopy(plan)
-    turned["engine"] = "megatron-core"  # whose ranks run where the rank order puts them
+    turned["engine"] = "megatron-core"  # its ranks run where the rank order puts them
     for stage, other in zip(turned["pipelines"][0]["stages"], reversed(plan["pipelines"][0]["stages"])):
         stage["devices"] = other["devices"]
     path = write(folder / "odd/turned.json", turned)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""espalier profile: what it refuses, and, where espalier-rank is built, that a job under the profile of a played device is planned, checked and run
-at the times of that device.
+"""Tests espalier profile and its rejections. Where espalier-rank is built, a job under the profile of a played device
+is planned, checked and run at the times of that device.
 
 usage: profile.py BINARY SOURCE_DIR
 """
@@ -62,7 +62,8 @@ def a_played_device(folder):
     expect(ran.returncode == 0, f"tp 2: {ran.stderr}")
     ran = espalier("estimate", job(folder, "wide.json", 4, profile=str(profile)), "--tp", "4")
     expect(ran.returncode != 0, "tp 4 was not measured")
-    # What the device takes is known: of its linears alone 2·(64·192 + 64·64 + 64·256 + 128·64) operations a token and block, three times, and the head.
+    # The work of the device is known. Its linears alone take 2·(64·192 + 64·64 + 64·256 + 128·64) operations a token
+    # and block, three times, plus the head.
     operations = 3 * 2 * (2 * (64 * 192 + 64 * 64 + 64 * 256 + 128 * 64) + 64 * 128) * 32 * 8
     ran = espalier("estimate", job(folder, "one.json", 1, profile=str(profile)), "--micro-batch", "4", "--json")
     seconds = json.loads(ran.stdout)["prediction"]["iteration_s"]
@@ -71,7 +72,8 @@ def a_played_device(folder):
 
 
 def compute_beside_reductions(folder):
-    """Of ranks on this machine: both factors are found, written, and what plans are priced with; the next profile takes them over."""
+    """Tests profiles of ranks on this machine: both factors are found, written, and used to price plans. The next
+    profile takes them over."""
     profile = folder / "beside.yaml"
     ran = espalier("profile", job(folder, "beside.json", 2), "-q", "-o", str(profile), "--samples", "1,4", "--steps", "2", "--overlap", "2", "--json")
     expect(ran.returncode == 0, f"--overlap: {ran.stderr}")
@@ -87,7 +89,8 @@ def compute_beside_reductions(folder):
 
 
 def files_of_galvatron(folder):
-    """What is written is read: its planner finds a plan in it. Memory of a recomputed block is its input: 32 tokens of 64 features in fp32, 8 KiB."""
+    """Tests that written files are read: the planner finds a plan in them. The memory of a recomputed block is its
+    input: 32 tokens of 64 features in fp32, 8 KiB."""
     place = folder / "galvatron"
     plain = job(folder, "two.json", 2)
     ran = espalier("profile", plain, "-q", "-o", str(folder / "p.yaml"), "--tp", "1,2", "--samples", "1,3", "--steps", "2", "--galvatron", str(place))

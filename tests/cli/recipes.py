@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Published recipes (examples/recipes): each is planned as its authors ran it, has an interval, fits, and `check` accepts it.
+"""Tests published recipes (examples/recipes): each is planned as its authors ran it, has an interval, fits, and
+`check` accepts it.
 
 usage: recipes.py ESPALIER_BINARY REPOSITORY
 """

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`espalier report`: one page with everything in it, the same bytes each time, no larger than a megabyte; names cannot break out of the data; what is no
-plan, and a measured step of another plan, is refused. What the page does in a browser: tests/report/browser.py.
+"""Tests `espalier report`. It is one page with everything in it, with the same bytes each time, and no larger than a
+megabyte. Names cannot break out of the data. A file that is no plan, and a measured step of another plan, are
+rejected. tests/report/browser.py tests the page in a browser.
 
 usage: report.py BINARY SOURCE_DIR
 """
@@ -73,7 +74,7 @@ def page_loads_nothing(folder):
 
 
 def sizes(folder):
-    """Large plans leave micro-batches out of the timeline, not the page."""
+    """Tests that large plans leave micro-batches out of the timeline, but not out of the page."""
     run("estimate", EXAMPLES / "llama3-8b-on-8xh100.yaml", "--set", "training.global_batch=8192", "--pp", 8, "-o", folder / "large", "-q")
     run("report", folder / "large" / "plan.json", "--no-search", "-o", folder / "large.html", "-q")
     size = (folder / "large.html").stat().st_size
@@ -95,7 +96,8 @@ def names_stay_names(out, folder):
 
 
 def a_measured_step(folder):
-    """Made of the simulated one: everything a tenth longer. Four stages of one device, so that each has a class of its own."""
+    """Tests a step made from the simulated one, with everything a tenth longer. It has four stages of one device, so
+    that each has its own class."""
     out = folder / "four"
     run("estimate", EXAMPLES / "gpt2-on-4xrtx4090.yaml", "--pp", 4, "-o", out, "--trace", folder / "four.json", "-q")
     events = json.loads((folder / "four.json").read_text(encoding="utf-8"))["traceEvents"]
@@ -130,7 +132,7 @@ def step_file(folder, plan, bars):
 
 
 def a_sweep(folder):
-    """The page of the point whose devices do most each, with all points in a table."""
+    """Tests the page of the sweep point whose devices do the most work each, with all points in a table."""
     said = run("plan", EXAMPLES / "gpt2-on-4xrtx4090.yaml", "--sweep", "batch=8,32,31", "-o", folder / "sweep", "-q")
     expect("report.html" in said.stdout, f"says what it wrote: {said.stdout[-200:]}")
     data = data_of((folder / "sweep" / "report.html").read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""espalier run: what it refuses, and, where espalier-rank is built, that ranks train, that equal plans give equal losses, and that the death of a
-rank ends all of them in bounded time with one message.
+"""Tests espalier run and its rejections. Where espalier-rank is built, ranks train, equal plans give equal losses,
+and the death of a rank ends all of them in bounded time with one message.
 
 usage: run.py BINARY SOURCE_DIR
 """
@@ -38,7 +38,8 @@ def espalier(*words, **more):
 
 
 def errors(said):
-    """The errors on stderr: all messages but the first, which announces the processes that `run --local` starts here."""
+    """Returns the errors on stderr: all messages but the first, which announces the processes that `run
+    --local` starts here."""
     said = [line for line in said.splitlines() if line.startswith("espalier:")]
     return said[1:] if said and said[0].startswith("espalier: starting ") else said
 
@@ -62,8 +63,8 @@ def refusals(folder):
 
 
 def checkpoints(folder):
-    """Without libtorch: a folder that cannot hold checkpoints fails before any rank starts, and a resumed run whose ranks have no step left to do
-    (here: a program that ends at once) has succeeded."""
+    """Tests without libtorch. A folder that cannot hold checkpoints fails before any rank starts. A resumed run whose
+    ranks have no step left (here: a program that ends at once) succeeds."""
     file, began = plan(folder, 2), folder / "began"
     program = folder / "rank"
     program.write_text(f"#!/bin/sh\ntouch {began}\n")
@@ -102,7 +103,8 @@ def training(folder):
 
 
 def resumed(folder):
-    """A checkpoint has the step of its manifest, whatever its folder is called; one that holds all steps leaves nothing to do."""
+    """Tests that a checkpoint has the step of its manifest, whatever the name of its folder. One that holds all steps
+    leaves no work."""
     file, kept = plan(folder, 2, "--dp", "2"), folder / "steps"
     whole = json.loads(espalier("run", file, "--local", "--steps", "4", "--json").stdout)["steps"]
     ran = espalier("run", file, "--local", "--steps", "2", "--checkpoint", str(kept), "-q")
@@ -118,7 +120,8 @@ def resumed(folder):
 
 
 def timelines(folder):
-    """What a run writes of its step stands beside the plan's; a step of another plan, or none, is refused."""
+    """Tests that the measured step of a run is compared with the plan's; a step of another plan, or
+    none, is rejected."""
     file, step = plan(folder, 2, "--pp", "2"), folder / "step.json"
     ran = espalier("run", file, "--local", "--steps", "4", "-q", "--timeline", str(step))
     expect(ran.returncode == 0, f"timeline: {ran.stderr}")
@@ -137,7 +140,8 @@ def timelines(folder):
 
 
 def weights(folder):
-    """What one plan saves another loads and saves again, byte by byte; weights of another model are refused."""
+    """Tests that another plan loads a saved checkpoint and saves it again, byte by byte; weights of another
+    model are rejected."""
     first, second = folder / "first", folder / "second"
     ran = espalier("run", plan(folder, 1), "--local", "--steps", "2", "--save", str(first))
     expect(ran.returncode == 0 and (first / "config.json").exists(), f"save: {ran.stderr}")

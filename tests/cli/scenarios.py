@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The twelve scenarios of examples/clusters/scenarios: what is asked has the answer that the README there states. Facts and bands, no wall-clock. What a
-trace decides (10) and every loss of two nodes (9) also stand in tests/scenario/change_test.cpp.
+"""Tests the twelve scenarios of examples/clusters/scenarios: each question has the answer that the README there
+states. Checks facts and bands, no wall-clock times. The decisions on a trace (10) and every loss of two nodes (9) are
+also in tests/scenario/change_test.cpp.
 
 usage: scenarios.py BINARY SOURCE_DIR
 """
@@ -48,12 +49,12 @@ def estimated(name, *words):
 
 
 def beside(result, word):
-    """The step of the first row beside the answer whose label has the word."""
+    """Returns the step of the first alternative whose label has the word."""
     return next(row for row in result["alternatives"] if word in row["label"])["iteration_s"]
 
 
 def devices_of(stage):
-    """Ids of a stage's devices: items are "first", "first-last" or "first-last:stride"."""
+    """Returns the ids of a stage's devices: items are "first", "first-last" or "first-last:stride"."""
     out = []
     for item in stage["devices"]:
         span, _, stride = str(item).partition(":")
@@ -71,8 +72,9 @@ def blocks_of(stage):
 
 
 def a_slow_rank(folder):
-    """A replica takes r micro-batches where the others take R: 14·2.39 ≈ 33.5 of 38. Fill and drain of 4 stages are 3 more: (38 + 3)/(32 + 3) = 1.171;
-    without the slow replica (43 + 3)/35 = 1.314. Measured 46.67 s; the authors' ideal is 23.5 s: 1.986."""
+    """A replica takes r micro-batches where the others take R: 14·2.39 ≈ 33.5 of 38. Fill and drain of 4 stages add
+    3: (38 + 3)/(32 + 3) = 1.171. Without the slow replica the ratio is (43 + 3)/35 = 1.314. The measured time is
+    46.67 s; the authors' ideal is 23.5 s: 1.986."""
     answer("plan", "01-a-slow-rank.yaml", "-o", folder / "01")
     found = answer("what-if", folder / "01/plan.json", "--slow", "rank:0=2.39")
     actions = {a["action"]: a for a in found["actions"]}
@@ -87,7 +89,8 @@ def a_slow_rank(folder):
 
 
 def two_kinds_of_nodes():
-    """12 V100 do it alone: the T4s add less than they cost in waiting. 16 T4 behind 50 Gb/s are within a factor of two."""
+    """The 12 V100 suffice alone, since the T4s add less than they cost in waiting. With 16 T4 behind 50 Gb/s the
+    times are within a factor of two."""
     found = answer("plan", "02-v100-and-t4.yaml")
     expect(len(stages_of(found)) >= 2, "2: a pipeline of stages")
     expect(all(len(devices_of(s)) < 16 for s in stages_of(found)), "2: not one replica a device")
@@ -99,7 +102,8 @@ def two_kinds_of_nodes():
 
 
 def single_gpu_nodes():
-    """The order of Megatron's degrees as measured (DT-FM, NeurIPS 2022: TP8 265.4 s, TP4 PP2 119.0, TP2 PP4 48.5, PP8 21.3), each within a factor of 1.4."""
+    """The order of Megatron's degrees is as measured (DT-FM, NeurIPS 2022: TP8 265.4 s, TP4 PP2 119.0, TP2 PP4 48.5,
+    PP8 21.3), each within a factor of 1.4."""
     name = "03-nodes-of-four-and-of-one.yaml"
     found = answer("plan", name)
     expect(all(r["strategy"]["tp"] == 1 for s in stages_of(found) for r in s["layers"] if min(devices_of(s)) >= 32), "3: no TP over nodes of one device")
@@ -125,7 +129,7 @@ def two_campuses():
 
 
 def eight_regions(folder):
-    """Places by region against three drawn ones, of one plan; the mean is taken."""
+    """Compares placement by region with the mean of three random placements of one plan."""
     found = answer("plan", "05-eight-regions.yaml")
     gains = []
     for batch in (1024, 4096):
@@ -169,7 +173,7 @@ def speed_and_memory():
 
 
 def odd_nodes():
-    """80 blocks, embedding and head on 20 devices: 4.1 layers a device, 16 blocks a stage of four."""
+    """80 blocks, embedding and head on 20 devices are 4.1 layers a device, 16 blocks a stage of four."""
     found = answer("plan", "08-nodes-of-eight-and-of-four.yaml")
     stages = stages_of(found)
     expect(sum(len(devices_of(s)) for s in stages) == 20, "8: all 20 devices")
@@ -179,7 +183,8 @@ def odd_nodes():
 
 
 def a_lost_node(folder):
-    """(171 + 3)/(128 + 3) = 1.328 without a replica; all losses of up to two of 16 nodes are 16 + 120."""
+    """Without a replica the ratio is (171 + 3)/(128 + 3) = 1.328. The losses of up to two of 16 nodes are
+    16 + 120."""
     before = step(answer("plan", "09-a-lost-node.yaml", "-o", folder / "09"))
     found = answer("what-if", folder / "09/plan.json", "--lose", "node:5")
     steps = {a["action"]: a["iteration_s"] for a in found["actions"] if a["possible"]}
@@ -203,21 +208,24 @@ def a_narrow_uplink(folder):
     answer("plan", "11-a-narrow-uplink.yaml", "-o", folder / "11")
     found = answer("what-if", folder / "11/plan.json", "--link", "node:3=0.5")
     expect(found["horizon_s"] == 1440, "11: 24 minutes")
-    # What staying costs is 3 %: a move that stops all nodes for half a minute pays after a quarter of an hour, and not before.
+    # Staying costs 3 %. A move that stops all nodes for half a minute pays after a quarter of an hour,
+    # and not before.
     pays = next(a for a in found["actions"] if a["action"] == "reshape")["break_even_s"]
     expect(10 * 60 < pays < 1440 and found["recommended"] == "reshape", f"11: {found['recommended']}, reshaping pays after {pays} s")
     short = answer("what-if", folder / "11/plan.json", "--link", "node:3=0.5", "--horizon", "10min")
     expect(short["recommended"] == "stay", "11: for 10 minutes, stay")
     within(found["if_stay_s"] / found["iteration_s"], 1.0, 1.05, "11: what staying costs")
     steps = []
-    for factor in (0.875, 0.5):  # 12: a lost one of eight interfaces is between the even share of the others and two devices on one
+    # 12: the loss of one of eight interfaces is between an even share of the others and two devices on one.
+    for factor in (0.875, 0.5):
         stay = answer("what-if", folder / "11/plan.json", "--link", f"node:3={factor}")["if_stay_s"]
         steps.append(stay / found["iteration_s"])
     expect(1 <= steps[0] <= steps[1] <= 2, f"12: between nothing and twice the time: {steps}")
 
 
 def a_token_bucket():
-    """What the bucket of the trace holds, and that one minute of a benchmark never empties it: the least of ten trials lasts 523 s."""
+    """Tests the capacity of the trace's bucket, and that one minute of a benchmark never empties it: the shortest of
+    ten trials lasts 523 s."""
     with open(SOURCE / "data/traces/ec2_token_bucket_summary.csv", encoding="utf-8") as file:
         rows = [r for r in csv.DictReader(line for line in file if not line.startswith("#")) if r["instance"] == "c5.xlarge" and r["after_gbps"]]
     expect(len(rows) == 10, f"12: {len(rows)} trials")
@@ -233,7 +241,8 @@ def a_token_bucket():
                "--overlap", "grad,param,p2p", "--recompute", strategy["recompute"]["kind"]]
     expect(abs(estimated("12-as-benchmarked.yaml", *degrees) / step(hoped) - 1) < 1e-3, "12: the plan for the benchmarked rate")
     within(estimated("12-sustained.yaml", *degrees) / step(hoped), 1.8, 3, "12: what the benchmark hid, if no tokens came in meanwhile")
-    # In the long run a node sends what comes in while it computes too: B <= sustained * T. The plan for the full rate keeps it for hours.
+    # In the long run a node sends what comes in, also during compute: B <= sustained * T. The plan for the full rate
+    # keeps it for hours.
     best, rows = planned["candidates"][0], {c["planned_for"]: c for c in planned["candidates"]}
     expect(len(rows) >= 2 and all(c["settled"] for c in rows.values()), f"12: candidates that come round: {list(rows)}")
     full, sustained = rows["full rate"], rows["sustained rate"]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The schemas of docs/schema against the program and against real documents: every example job and cluster, errors, an estimate, and every
-measured run that ships. The plans and results of all examples are checked where they are made: scripts/run_examples.py.
-
+"""Tests the schemas of docs/schema against the program and real documents: every example job and cluster, errors,
+an estimate, and every measured run that ships. The plans and results of all examples are checked where they are
+made, in scripts/run_examples.py.
 usage: schemas.py BINARY SOURCE_DIR
 """
 import json
@@ -22,7 +22,7 @@ failures = []
 
 
 class Core(yaml.SafeLoader):
-    """YAML 1.2 as job files are read: 1e12 is a number."""
+    """Loads YAML 1.2 like job files: 1e12 is a number."""
 
 
 Core.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?$"), list("-+.0123456789"))
@@ -51,7 +51,7 @@ def the_validator_finds_offences():
         expect(any(part in o for o in offences(schema("job"), value)), f"{value} breaks the schema of jobs: {part}")
 
 
-# ---- against the program ---------------------------------------------------------------------------------------------------
+# ---- against the program -------------------------------------------------------------------------------------------
 
 
 def call(*words):
@@ -59,12 +59,13 @@ def call(*words):
 
 
 def expected_words(setting):
-    """What the program says it expected in the place of a key or value that nobody knows."""
+    """Returns what the program states it expected in place of an unknown key or value."""
     ran = call("plan", EXAMPLE, "--json", "--set", setting)
     expect(ran.returncode == 3, f"--set {setting}: exit {ran.returncode}")
     error = json.loads(ran.stdout)
     expect_valid("error", error, f"the error of --set {setting}")
-    words = re.sub(r" \([^)]*\)", "", re.sub(r"^one of ", "", error["expected"]))  # "adam (AdamW is the same to a plan) or sgd"
+    # Turns text like "adam (AdamW is the same to a plan) or sgd" into a list of words.
+    words = re.sub(r" \([^)]*\)", "", re.sub(r"^one of ", "", error["expected"]))
     return set(words.replace(" or ", ", ").split(", "))
 
 
@@ -88,7 +89,7 @@ def the_program_expects_what_the_schemas_say():
         expect(told == written, f"values of {path}: the program has {sorted(told)}, scripts/schemas.py {sorted(written)}")
 
 
-# ---- against real documents ------------------------------------------------------------------------------------------------
+# ---- against real documents ----------------------------------------------------------------------------------------
 
 
 def every_example():

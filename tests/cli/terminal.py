@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a terminal gets beside answers: the schedule as text at any width, completion scripts, and the manual page, which is that of docs/man.
+"""Tests terminal features other than answers: the schedule as text at any width, completion scripts, and the manual
+page, which is that of docs/man.
 
-usage: terminal.py BINARY SOURCE_DIR [--write]     --write: docs/man/espalier.1 anew
+usage: terminal.py BINARY SOURCE_DIR [--write]     --write: rewrites docs/man/espalier.1
 """
 import os
 import pathlib
@@ -46,7 +47,7 @@ def grids(folder):
 
 
 def completes(words):
-    """What bash offers for the last of the words."""
+    """Returns the completions of bash for the last of the words."""
     script = ('source <("$0" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _espalier; printf "%s\\n" "${COMPREPLY[@]}"')
     ran = subprocess.run(["bash", "-c", script, BINARY, *words], capture_output=True, text=True, timeout=60, cwd=SOURCE)
     expect(ran.returncode == 0 and not ran.stderr, f"bash: {ran.stderr}")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The timeline for Perfetto shows what hurts: `simulate --trace FILE --detail` has the layers inside chunks, operator by operator, and the collectives of tensor,
-context, expert and ZeRO groups with their bytes; without --detail it has neither. Collectives lie inside the step, layers inside their chunks.
+"""Tests that the timeline for Perfetto shows where time goes. `simulate --trace FILE --detail` has the layers inside
+chunks, operator by operator. It also has the collectives of tensor, context, expert and ZeRO groups with their bytes.
+Without --detail it has neither. Collectives are inside the step, layers inside their chunks.
 
 usage: timeline.py BINARY SOURCE_DIR
 """
@@ -13,7 +14,7 @@ import tempfile
 
 BINARY, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 failures = []
-# example, flags of estimate, collectives that must be there: group and kind
+# example, flags of estimate, required collectives: group and kind
 CASES = [
     ("mixtral-8x7b-on-32xa100", "--tp 2 --sp megatron --cp 2 --ep 4 --pp 2 --zero 1 --overlap grad,param",
      {("tensor", "all_gather"), ("tensor", "reduce_scatter"), ("context", "ring_shift"), ("expert", "all_to_all")}),
@@ -38,14 +39,14 @@ def trace(folder, example, flags, *detail):
 
 
 def slices(events, track):
-    """Of the first rank: the slices of a track."""
+    """Returns the slices of a track of the first rank."""
     first = min(e["pid"] for e in events)
     ids = {e["tid"] for e in events if e["ph"] == "M" and e["name"] == "thread_name" and e["pid"] == first and e["args"]["name"] == track}
     return [e for e in events if e["ph"] == "X" and e["pid"] == first and e["tid"] in ids]
 
 
 def spans(chunks):
-    """From where to where each pass of a chunk runs; one that hands its gradients on piece by piece has parts."""
+    """Returns start and end of each pass of a chunk; a pass that hands its gradients on piece by piece has parts."""
     out = {}
     for c in chunks:
         key = c["name"].split(" part ")[0]

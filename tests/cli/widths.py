@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What inspect, validate, calibrate, a sweep and Galvatron's import print at 80 and at 60 columns: no line is longer, --wide lifts that, and no
-figure is lost. What plan, simulate, check, explain and compare print of every example is checked in scripts/run_examples.py.
+"""Tests the output of inspect, validate, calibrate, a sweep and Galvatron's import at 80 and at 60 columns. No line
+is longer, --wide lifts the limit, and no figure is lost. scripts/run_examples.py checks the output of plan, simulate,
+check, explain and compare for every example.
 
 usage: widths.py BINARY SOURCE_DIR
 """
@@ -41,12 +42,12 @@ def expect_width(lines, width, what):
 
 
 def figures(lines):
-    """Every number: laying out moves them and may repeat a first column, but breaks none."""
+    """Returns every number. Layout moves numbers and may repeat a first column, but breaks none."""
     return set(re.findall(r"\d[\d.,]*", " ".join(lines)))
 
 
 def check(*words):
-    """At two widths, and the same figures in the wide form."""
+    """Checks two widths, and that the wide form has the same figures."""
     wide = figures(lines_of(*words, "--wide"))
     for columns in (None, 60):
         lines = lines_of(*words, columns=columns)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that the installed library does, once: a program of a user's own. docs/library.md shows it piece by piece.
+// Uses every feature of the installed library once, like a user's own program. docs/library.md shows it
+// piece by piece.
 //
 // usage: consumer FOLDER     with the examples of the package: PREFIX/share/espalier
 #include <espalier/adapt.h>
@@ -36,7 +37,8 @@
 
 namespace {
 
-/// The value, or the end of the program with the message of the error: where, what was found, what was expected, a hint.
+/// Returns the value, or ends the program with the message of the error: where, what was found, what was
+/// expected, a hint.
 template <class T>
 T value_or_exit(espalier::Result<T> result) {
   if (result) return std::move(*result);
@@ -59,7 +61,7 @@ std::string text_of(const std::string& path) {
 
 espalier::Job load(const std::string& folder) {
   // begin load
-  const std::vector<std::string> overrides{"training.global_batch=32"};  // as --set of the command line
+  const std::vector<std::string> overrides{"training.global_batch=32"};  // like --set of the command line
   const espalier::Job job = value_or_exit(espalier::load_job_file(folder + "/examples/gpt2-on-4xrtx4090.yaml", overrides));
   std::cout << espalier::parameter_count(job.model) << " parameters on " << job.cluster.devices() << " devices\n";
   // end load
@@ -77,7 +79,7 @@ espalier::PlannerResult plan_it(const espalier::Job& job) {
   return best;
 }
 
-/// The links of the fabric give a tenth less than they did.
+/// The links of the fabric lose a tenth of their bandwidth.
 void plan_again(const espalier::Job& job) {
   // begin replan
   espalier::PlannerMemory memory;
@@ -97,7 +99,7 @@ void estimate_one(const espalier::Job& job, const espalier::PlannerResult& best)
   // begin estimate
   espalier::Strategy strategy;
   strategy.tp = 2;
-  strategy.dp = 0;  // 0: what follows from the job
+  strategy.dp = 0;  // 0: derived from the job
   espalier::Schedule schedule;
   schedule.microbatches = 0;
   espalier::complete_configuration(job, strategy, schedule);
@@ -157,7 +159,7 @@ void explain_and_compare(const espalier::Job& job, const espalier::PlannerResult
   // end grid
   // begin compare
   espalier::Strategy other = best.plan.strategy();
-  other.overlap = {};  // the same without communication beside compute
+  other.overlap = {};  // no communication is overlapped
   const auto slower = value_or_exit(espalier::estimate(job, other, best.plan.only_pipeline().schedule));
   std::cout << espalier::compare({{"the best", best}, {"no overlap", slower}}, 100);
   // end compare
@@ -219,8 +221,10 @@ void improve_what_runs(const std::string& cluster) {
       "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --vocab-size 50257 --seq-length 1024 --max-position-embeddings 1024 "
       "--micro-batch-size 1 --global-batch-size 32 --bf16 --tensor-model-parallel-size 4 --sequence-parallel";
   const espalier::ConfigurationFormat* format = espalier::find_configuration_format("megatron-args");
-  const auto configuration = value_or_exit(format->read({"launch.sh", flags, 4, {}, 0, 0, 0, "", nullptr}));  // on 4 devices
-  const espalier::Job job = value_or_exit(espalier::job_of(configuration, {"", cluster, {}}));  // the model is in the flags
+  // The flags are for 4 devices.
+  const auto configuration = value_or_exit(format->read({"launch.sh", flags, 4, {}, 0, 0, 0, "", nullptr}));
+  // The model is in the flags.
+  const espalier::Job job = value_or_exit(espalier::job_of(configuration, {"", cluster, {}}));
   const auto [strategy, schedule] = espalier::completed_configuration(job, configuration);
   const espalier::PresentConfiguration present{strategy, schedule, espalier::plan_of(job, configuration), strategy.zero,
                                                strategy.overlap};
@@ -265,7 +269,7 @@ void sweep_a_job(const std::string& path) {
 void write_what_can_be_said(const espalier::Job& job, const espalier::Plan& plan) {
   // begin closest
   const espalier::Exporter& format = *espalier::find_exporter("torchtitan");
-  const auto closest = espalier::closest_plan(format, job, plan);  // what torchtitan can be told of the plan
+  const auto closest = espalier::closest_plan(format, job, plan);  // the part of the plan that torchtitan can express
   if (closest) {
     for (const std::string& lost : closest->lost) std::cout << "not as planned: " << lost << "\n";
     std::cout << value_or_exit(format.write({job, closest->plan, espalier::Launcher::sbatch, closest->lost}));

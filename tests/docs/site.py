@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The documentation as a site: builds it strictly, then checks the built HTML. Every link leads to a file and an anchor of the site, no page or style loads
-anything from another host. Each page has its Markdown twin and a line in llms.txt. Where a Chromium is installed, start, tutorial and a reference page
-are opened from the disk (light, dark, phone). The console complains of nothing, no host is asked, and the search finds a word.
+"""Builds the documentation site strictly, then checks the HTML. Every link leads to a file and an anchor of the site,
+and no page or style loads anything from another host. Each page has its Markdown twin and a line in llms.txt.
+
+Where a Chromium is installed, it opens start, tutorial and a reference page from the disk (light, dark, phone). The
+console reports no error, no host is contacted, and the search finds a word.
 
 usage: site.py SOURCE_DIR [--site DIR] [--pictures DIR]
   --site      build here and keep it (default: a temporary folder)
-  --pictures  screenshots go here
+  --pictures  folder for screenshots
 exit 77: no MkDocs Material (./dev docs installs it)
 """
 import argparse
@@ -39,7 +41,7 @@ def expect(condition, what):
 
 
 class Links(html.parser.HTMLParser):
-    """Links, loaded resources and anchors of a page."""
+    """Collects links, loaded resources and anchors of a page."""
 
     LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data"}
 
@@ -60,7 +62,7 @@ class Links(html.parser.HTMLParser):
 
 
 def mkdocs(root):
-    """The command that builds, or None."""
+    """Returns the build command, or None."""
     own = root / ".cache/docs/venv/bin/mkdocs"
     path = str(own) if own.exists() else shutil.which("mkdocs")
     if not path:

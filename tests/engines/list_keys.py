@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The flags and keys that the installed frameworks have, by their own parsers and dataclasses: one line of JSON,
+"""Lists the flags and keys of the installed frameworks, by their own parsers and dataclasses: one line of JSON,
 {"megatron": [{"key", "flags", "default"}], "torchtitan": [{"key", "default"}], "deepspeed": [{"key"}], "accelerate": [{"key"}]}.
 
 needs megatron-core 0.19 (Python 3.12), torchtitan, deepspeed, accelerate and torch; no GPU
@@ -62,7 +62,7 @@ def torchtitan():
 
 
 def deepspeed():
-    """Fields of its pydantic models, and the keys that DeepSpeedConfig asks its dictionary for."""
+    """Returns fields of its pydantic models, and the keys that DeepSpeedConfig reads from its dictionary."""
     import deepspeed
     from deepspeed.runtime import constants
     out = set()
@@ -93,7 +93,7 @@ def deepspeed():
 
 
 def accelerate():
-    """Fields of its cluster file, and the keys that `accelerate config` writes into its sections."""
+    """Returns fields of its cluster file, and the keys that `accelerate config` writes into its sections."""
     import accelerate
     from accelerate.commands.config.config_args import ClusterConfig
     out = {field.name for field in dataclasses.fields(ClusterConfig)}

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Megatron-LM's own reading of flags: parse_args, validate_args and core_transformer_config_from_args, on a machine without GPUs. Of every line of
-stdin, {"world": N, "flags": [...]}, one line of JSON on stdout: what they made of the flags, or {"refused": why}. Each is read by a process of its own.
+"""Runs Megatron-LM's own parsing of flags (parse_args, validate_args and core_transformer_config_from_args) on a
+machine without GPUs. Every line of stdin is {"world": N, "flags": [...]}. It gives one line of JSON on stdout: the
+parsed flags, or {"refused": why}. Each runs in its own process.
 
 needs megatron-core 0.19 (Python 3.12) and torch
 """
@@ -16,7 +17,7 @@ import types
 import torch
 
 os.environ.update(RANK="0", CUDA_DEVICE_MAX_CONNECTIONS="1")
-# validate_args asks what the GPU can do: an H100.
+# validate_args queries the GPU: an H100.
 torch.cuda.get_device_capability = lambda *a, **k: (9, 0)
 torch.cuda.get_device_properties = lambda *a, **k: types.SimpleNamespace(major=9, minor=0, name="H100", total_memory=80 << 30, multi_processor_count=132)
 torch.cuda.current_device = lambda: 0
@@ -38,7 +39,8 @@ def read(case):
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             args = validate_args(parse_args())
             config = core_transformer_config_from_args(args)
-            if args.optimizer_cpu_offload:  # as get_megatron_optimizer_config; other optimizers ask for Transformer Engine
+            # As in get_megatron_optimizer_config; other optimizers need Transformer Engine.
+            if args.optimizer_cpu_offload:
                 OptimizerConfig(**{f.name: getattr(args, f.name) for f in dataclasses.fields(OptimizerConfig) if hasattr(args, f.name)})
     except (Exception, SystemExit) as why:  # argparse ends the process, asserts raise
         return {"refused": f"{type(why).__name__}: {why} {said.getvalue()[-200:]}"}

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `espalier export` writes is read by the frameworks' own parsers, and says there what the plan says; exports that are made wrong are refused by
-them, so that this harness can fail. Launchers are read by bash, and by a schema of what Kubeflow's TrainJob must have.
+"""Tests that the frameworks' own parsers read the output of `espalier export` with the meaning of the plan. They
+reject exports that are damaged on purpose, so that this harness can fail. Launchers are read by bash, and by a schema
+of the fields that Kubeflow's TrainJob must have.
 
 usage: parsers.py BINARY SOURCE_DIR        exit code 77: the frameworks are not installed (./dev parsers)
 """
@@ -21,7 +22,7 @@ LIBRARIES = [str(STAND_INS), *(str(p) for p in pathlib.Path(PYTHON).parents[1].g
 ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": ":".join(LIBRARIES)}
 A100 = "{nodes: 2, devices_per_node: 8, device: a100-sxm-80gb}"
 H100 = "{nodes: 4, devices_per_node: 8, device: h100-sxm-80gb}"
-# What no plan decides, and what stands in for Transformer Engine where it is not installed.
+# These flags are not part of a plan, or replace Transformer Engine where it is not installed.
 REST = ["--transformer-impl", "local", "--no-persist-layer-norm", "--no-masked-softmax-fusion", "--no-rope-fusion", "--no-gradient-accumulation-fusion",
         "--tokenizer-type", "NullTokenizer", "--lr", "1e-4", "--train-iters", "10", "--mock-data"]
 # model, cluster, batch, sequence, flags of estimate, engine if another than Megatron-LM
@@ -42,13 +43,14 @@ MEGATRON = [
     ("mixtral-8x7b", H100, 128, 4096, "--tp 4 --sp megatron --pp 2 --dp 4 --ep 8 --micro-batch 1"),
     ("qwen3-30b-a3b", H100, 128, 4096, "--tp 1 --pp 4 --dp 8 --ep 8 --zero 1 --micro-batch 1"),
     ("mistral-7b", A100, 64, 4096, "--tp 2 --sp megatron --pp 2 --dp 4 --zero 1 --micro-batch 1 --recompute full"),
-    ("llama-3-70b", H100, 64, 4096, "--tp 4 --sp megatron --pp 8 --vpp 3 --schedule interleaved --micro-batch 1"),  # uneven: 4 and 3 blocks a chunk
+    # Uneven: 4 and 3 blocks a chunk.
+    ("llama-3-70b", H100, 64, 4096, "--tp 4 --sp megatron --pp 8 --vpp 3 --schedule interleaved --micro-batch 1"),
     ("llama-3-70b", H100, 64, 4096, "--tp 8 --sp megatron --pp 4 --micro-batch 1", "generic"),  # uneven: 20, 21, 20, 19
     ("llama-3-8b", H100, 128, 8192, "--tp 2 --sp megatron --dp 16 --zero 1 --micro-batch 1 --offload optimizer"),
     ("llama-3-8b", H100, 128, 8192, "--tp 2 --sp megatron --dp 16 --zero 1 --micro-batch 1", "megatron-core+cuda-graphs+bf16-gradients+bf16-moments"),
     ("qwen3-30b-a3b", H100, 128, 4096, "--dp 32 --ep 8 --zero 1 --micro-batch 1", "megatron-core+flex-dispatcher+overlap-experts"),
 ]
-# A flag of a good export, and what makes it wrong.
+# A flag of a good export, and its damaged form.
 WRONG = [
     (r"--tensor-model-parallel-size \d+", "--tensor-model-parallel-size 3"), (r"--pipeline-model-parallel-size \d+", "--pipeline-model-parallel-size 5"),
     (r"--num-layers \d+", "--num-layers 31"), (r"--global-batch-size \d+", "--global-batch-size 13"), (r"--seq-length \d+", "--seq-length 8193"),
@@ -63,7 +65,7 @@ DEEPSPEED = [
     ("llama-3-8b", H100, 64, 4096, "--dp 32 --zero 3 --micro-batch 1"), ("llama-3-8b", H100, 64, 4096, "--dp 32 --zero 3 --micro-batch 2 --recompute full"),
     ("gpt2-xl", A100, 64, 1024, "--dp 16 --zero 1 --micro-batch 4"), ("qwen2.5-7b", A100, 64, 4096, "--dp 16 --zero 2 --micro-batch 1 --recompute full"),
 ]
-# The model's own configuration in torchtitan beside each case.
+# Each case with the model's own configuration in torchtitan.
 TITAN = "torchtitan.models.llama3.config_registry"
 TORCHTITAN = [
     ("llama-3-8b", H100, 64, 8192, "--dp 32 --zero 3 --micro-batch 1", "llama3_8b"),
@@ -78,7 +80,7 @@ TORCHTITAN = [
     ("llama-3-8b", H100, 64, 8192, "--pp 4 --vpp 2 --dp 8 --zero 0 --micro-batch 1 --schedule zb-v", "llama3_8b"),
     ("llama-3-70b", H100, 64, 8192, "--tp 8 --sp megatron --pp 4 --micro-batch 1", "llama3_70b"),
 ]
-# A flag of a good export of torchtitan, and what makes it wrong.
+# A flag of a good export of torchtitan, and its damaged form.
 TITAN_WRONG = [
     (r"--parallelism.tensor_parallel_degree \d+", "--parallelism.tensor_parallel_degree 3"),
     (r"--parallelism.data_parallel_shard_degree \d+", "--parallelism.data_parallel_shard_degree 0"),
@@ -89,7 +91,7 @@ TITAN_WRONG = [
     (r"--training.disable_cuda_graphs", ""), (r"--training.seq_len", "--training.sequence_len"),
     (r"--training.global_batch_size \d+", "--training.global_batch_size 63"), (r"activation-checkpoint:\w+", "activation-checkpoint:some"),
 ]
-# Pipelines whose order goes through PyTorch's loader: flags of estimate, stages a rank, how they lie.
+# Pipelines whose order goes through PyTorch's loader: flags of estimate, stages a rank, their arrangement.
 SCHEDULES = [
     ("--pp 4 --dp 8 --micro-batch 1", 1, "single"), ("--pp 8 --dp 4 --micro-batch 1 --schedule gpipe", 1, "single"),
     ("--pp 4 --vpp 2 --dp 8 --micro-batch 1 --schedule interleaved", 2, "loop"), ("--pp 4 --vpp 4 --dp 8 --micro-batch 1 --schedule interleaved", 4, "loop"),
@@ -123,25 +125,25 @@ def expect(condition, what):
 
 
 def exported(folder, engine, form, case):
-    """The export of a configuration, and its plan."""
+    """Returns the export of a configuration and its plan."""
     model, cluster, batch, sequence, flags = case[:5]
     (folder / "job.yaml").write_text(f"model: {SOURCE}/models/{model}/config.json\ncluster: {cluster}\nengine: {engine}\n"
                                      f"training: {{sequence_length: {sequence}, global_batch: {batch}, precision: bf16}}\n")
     ran = subprocess.run([BINARY, "estimate", str(folder / "job.yaml"), "-q", "-o", str(folder / "out"), *flags.split()], capture_output=True, text=True)
-    if ran.returncode not in (0, 4):  # 4: a plan that does not fit is one all the same
+    if ran.returncode not in (0, 4):  # 4: a plan that does not fit is still a plan
         return None, ran.stderr
     ran = subprocess.run([BINARY, "export", form, str(folder / "out" / "plan.json")], capture_output=True, text=True)
     return (ran.stdout, json.loads((folder / "out" / "plan.json").read_text())) if ran.returncode == 0 else (None, ran.stderr)
 
 
 def flags_of(script):
-    """Between the parentheses of the script, without comments."""
+    """Returns the words between the parentheses of the script, without comments."""
     groups = re.findall(r"^[A-Z_]+=\(\n(.*?)^\)", script, re.M | re.S)
     return [word for group in groups for line in group.splitlines() for word in shlex.split(line, comments=True)]
 
 
 def megatron_reads(cases):
-    """What Megatron-LM's parser makes of (flags, world), one after the other."""
+    """Returns the result of Megatron-LM's parser for each (flags, world)."""
     lines = "".join(json.dumps({"world": world, "flags": [*flags, *REST]}) + "\n" for flags, world in cases)
     ran = subprocess.run([PYTHON, str(SOURCE / "tests" / "engines" / "megatron_arguments.py")], input=lines, capture_output=True, text=True, timeout=500, env=ENVIRONMENT)
     read = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
@@ -185,7 +187,8 @@ def megatron(folder):
 
 
 def one_process(what, folder, form, cases, wrong, suffix, world):
-    """Of a format that is a file: every export, and the first one made wrong in each way. What was read of the good ones, with their plans."""
+    """Reads every export of a format that is a file, and the first one damaged in each way. Returns the reading of
+    the good ones, with their plans."""
     files, names, plans, made = [], [], [], []
     for case in cases:
         text, plan = exported(folder, form[0], form[1], case)
@@ -211,7 +214,7 @@ def replaced(pattern, value):
     return pattern, lambda text: re.sub(pattern, value, text, count=1)
 
 
-# Each is another way in which Accelerate's file can be wrong.
+# Each is another fault of Accelerate's file.
 ACCELERATE_WRONG = [replaced(r"$(?![\s\S])", "no_such_key: 1\n"), replaced(r"parallelism_config_tp_size: \d+", "parallelism_config_tp_size: 0"),
                     replaced(r"parallelism_config_dp_shard_size: \d+", "parallelism_config_dp_shard_size: 0"),
                     replaced(r"parallelism_config_dp_replicate_size: \d+", "parallelism_config_dp_replicate_size: 3"),
@@ -240,10 +243,10 @@ def deepspeed(folder):
         expect(answer == wanted, f"{case[0]} {case[4]}: {answer} instead of {wanted}")
 
 
-# ---- torchtitan, PyTorch's schedules, Galvatron, Megatron-Bridge: tests/engines/readers.py ------------------------------------------------------------
+# ---- torchtitan, PyTorch's schedules, Galvatron, Megatron-Bridge: tests/engines/readers.py --------------------------
 
 def read_by(what, cases):
-    """What a reader makes of the cases, one after the other."""
+    """Returns the result of a reader for each of the cases."""
     galvatron_root = next((SOURCE / ".cache" / "engines" / "sdist" / "x").glob("hetu_galvatron-*"), "")
     ran = subprocess.run([PYTHON, str(SOURCE / "tests" / "engines" / "readers.py"), what], input="".join(json.dumps(case) + "\n" for case in cases),
                          capture_output=True, text=True, timeout=900, env={**ENVIRONMENT, "ESPALIER_GALVATRON": str(galvatron_root), "DS_ACCELERATOR": "cpu"})
@@ -253,7 +256,7 @@ def read_by(what, cases):
 
 
 def counted(what, good, read, names):
-    """Of the exports: those that were read."""
+    """Counts the exports that were read."""
     for name, answer in zip(names, read):
         expect("refused" not in answer, f"{what} {name}: {answer}")
     return sum("refused" not in answer for answer in read[:good])
@@ -270,7 +273,7 @@ def world_of(script):
 
 
 def titan_words(script):
-    """The flags, and the subcommand behind them."""
+    """Returns the flags, followed by the subcommand."""
     return [*flags_of(script), re.search(r'"\$@" (activation-checkpoint:\w+)', script).group(1)]
 
 
@@ -281,7 +284,8 @@ def torchtitan(folder):
         script, plan = exported(folder, "torchtitan", "torchtitan", case)
         recipe, said = exported(folder, "torchtitan", "torchtitan-recipe", case)
         expect(recipe is not None, f"{model} {flags}: {said}")
-        expect(script is not None or "TT-CUT" in plan, f"{model} {flags}: {plan}")  # stages that only Python can say
+        # Stages that only Python can express.
+        expect(script is not None or "TT-CUT" in plan, f"{model} {flags}: {plan}")
         if recipe is None:
             continue
         file = folder / f"planned_{number}.py"
@@ -390,9 +394,9 @@ def bridge(folder):
           f"{sum('refused' in a for (_, bad), a in zip(names, read) if bad)} of {sum(bool(bad) for _, bad in names)} wrong ones refused")
 
 
-# ---- launchers -------------------------------------------------------------------------------------------------------------------------------------------
+# ---- launchers -----------------------------------------------------------------------------------------------------
 
-# Of trainer.kubeflow.org/v1alpha1: what a TrainJob must have, and of which kind it is.
+# Required fields of a TrainJob of trainer.kubeflow.org/v1alpha1, and their types.
 TRAIN_JOB = {"apiVersion": str, "kind": str, "metadata": {"name": str}, "spec": {"runtimeRef": {"apiGroup": str, "kind": str, "name": str},
              "trainer": {"image": str, "numNodes": int, "numProcPerNode": int, "resourcesPerNode": {"limits": dict}, "command": list, "args": list}}}
 LAUNCHED = [("megatron-core", "megatron-core", MEGATRON[0]), ("megatron-bridge", "megatron-bridge", BRIDGE[0]), ("torchtitan", "torchtitan", TORCHTITAN[0][:5]),
@@ -400,7 +404,7 @@ LAUNCHED = [("megatron-core", "megatron-core", MEGATRON[0]), ("megatron-bridge",
 
 
 def lacks(document, schema, at="$"):
-    """The first place where the document is not of the schema; empty: none."""
+    """Returns the first place where the document violates the schema; empty if there is none."""
     if isinstance(schema, type):
         return "" if isinstance(document, schema) else f"{at} is {document!r}"
     if not isinstance(document, dict):
@@ -450,7 +454,7 @@ def main():
         print("skipped: no frameworks in .cache/engines (./dev parsers installs them)")
         return 77
     with tempfile.TemporaryDirectory() as name:
-        only = sys.argv[3:]  # names of parts, for looking at one
+        only = sys.argv[3:]  # names of parts, to run only these
         for run, _ in found:
             if not only or run.__name__ in only:
                 run(pathlib.Path(name))

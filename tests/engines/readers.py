@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Frameworks' own reading of what `espalier export` writes, on a machine without GPUs; Megatron-LM's is megatron_arguments.py. Of every line of stdin, a
-JSON object, one line of JSON on stdout: what was read, or {"refused": why}. Each is read by a process of its own.
+"""Runs the frameworks' own readers on the output of `espalier export`, on a machine without GPUs; that of Megatron-LM
+is megatron_arguments.py. Every line of stdin is a JSON object. It gives one line of JSON on stdout: what was read, or
+{"refused": why}. Each runs in its own process.
 
 usage: readers.py torchtitan      {"flags": […], "world": N} or {"recipe": FILE, "base": "MODULE:FUNCTION", "world": N}
        readers.py schedule-csv    {"csv": FILE, "ranks": N, "stages": N, "microbatches": N, "kind": "single" | "loop" | "v"}
@@ -26,7 +27,7 @@ import types
 os.environ.setdefault("RANK", "0")
 
 
-# ---- torchtitan: its command line, its recipes, its checks of degrees, and its cut of the layers ---------------------------------------------------
+# ---- torchtitan: its command line, its recipes, its checks of degrees, and its cut of the layers --------------------
 
 def titan_config(case):
     from torchtitan.config import ConfigManager
@@ -64,7 +65,7 @@ def titan(case):
             "blocks": None if parts is None else [sum(name.startswith("layers.") for name in part) for part in parts]}
 
 
-# ---- PyTorch: the loader of pipeline schedules, and its lowering to sends and receives ---------------------------------------------------------------
+# ---- PyTorch: the loader of pipeline schedules, and its lowering to sends and receives -----------------------------
 
 def schedule_csv(case):
     from torch.distributed.pipelining import schedules
@@ -82,11 +83,11 @@ def schedule_csv(case):
     return {"stages": len(mapping), "actions": sum(len(row) for row in runtime.pipeline_order_with_comms.values())}
 
 
-# ---- Galvatron: its reader of strategy files, with the checks beside it ------------------------------------------------------------------------------
+# ---- Galvatron: its reader of strategy files and the checks of that reader ------------------------------------------
 
 def galvatron(case):
     root = os.environ["ESPALIER_GALVATRON"]
-    for name in ("galvatron", "galvatron.utils"):  # without what its package imports besides: CUDA extensions
+    for name in ("galvatron", "galvatron.utils"):  # without the other imports of its package: CUDA extensions
         package = types.ModuleType(name)
         package.__path__ = [os.path.join(root, *name.split("."))]
         sys.modules[name] = package
@@ -112,7 +113,7 @@ def galvatron(case):
     return {"pp": read["pp_deg"], "tp": read["tp_sizes_enc"], "global_batch": read["global_train_batch_size"], "chunks": args.chunks}
 
 
-# ---- Megatron-Bridge: a ConfigContainer of its own classes, with stand-ins for what needs a GPU to be imported ----------------------------------------
+# ---- Megatron-Bridge: a ConfigContainer of its own classes, with stand-ins for modules whose import needs a GPU -----
 
 STAND_INS = ("transformer_engine", "transformer_engine_torch", "nvidia_resiliency_ext", "modelopt", "megatron.energon", "qwen_vl_utils", "mamba_ssm",
              "causal_conv1d", "flash_attn", "multi_storage_client", "timm", "open_clip", "comet_ml", "mlflow", "wandb", "omegaconf", "hydra", "onnx", "lightning",
@@ -162,7 +163,7 @@ def bridge(case):
               "dataset": config.GPTDatasetConfig}
 
     class Strict:
-        """Takes what a field of the class is; anything else has no effect in the framework, and is refused here."""
+        """Accepts the fields of the class; anything else has no effect in the framework and is rejected here."""
 
         def __init__(self, of):
             self.__dict__.update(of=of, given={})
@@ -193,7 +194,7 @@ def accelerate(case):
     sizes = {name.removeprefix("parallelism_config_"): value for name, value in config.parallelism_config.items()}
     sizes.pop("cp_comm_strategy", None)
     parallel = ParallelismConfig(**sizes)
-    # As Accelerator does, which needs the ranks to run.
+    # Repeats a check of Accelerator, which needs the ranks to run.
     parallel._validate_accelerator(types.SimpleNamespace(multi_device=True, is_fsdp2=True, num_processes=config.num_processes, distributed_type=config.distributed_type))
     PrecisionType(config.mixed_precision)
     return {"size": parallel.total_size, "processes": config.num_processes}
@@ -201,7 +202,7 @@ def accelerate(case):
 
 def deepspeed(case):
     from deepspeed.runtime import config
-    # DeepSpeed asks its communication how many ranks there are.
+    # DeepSpeed asks its communication module for the number of ranks.
     config.dist.get_rank = lambda *a, **k: 0
     config.dist.get_world_size = lambda *a, **k: case["world"]
     config.dist.is_initialized = lambda *a, **k: True
@@ -211,7 +212,7 @@ def deepspeed(case):
 
 
 READERS = {"accelerate": accelerate, "deepspeed": deepspeed, "torchtitan": titan, "schedule-csv": schedule_csv, "galvatron": galvatron, "bridge": bridge}
-# What takes long to import, once for all cases.
+# Modules that take long to import are imported once for all cases.
 MODULES = {"accelerate": ("accelerate.commands.config.config_args", "accelerate.parallelism_config"), "deepspeed": ("deepspeed.runtime.config",), "torchtitan": ("torchtitan.config", "torchtitan.distributed.pipeline_parallel", "torchtitan.models.llama3.config_registry"),
            "schedule-csv": ("torch.distributed.pipelining.schedules",), "galvatron": ("torch", "scipy.optimize"),
            "bridge": ("megatron.bridge.models.gpt_provider", "megatron.bridge.training.comm_overlap", "megatron.bridge.training.config")}

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes `import torch` work without 2.4 GB of CUDA libraries, for tests that only read configurations: a small shared library for every one that
-torch's own need and this machine lacks, whose functions do nothing. Never for anything that computes on a GPU.
+"""Makes `import torch` work without 2.4 GB of CUDA libraries, for tests that only read configurations. Builds a small
+shared library for each one that torch's own need and this machine lacks; its functions do nothing. It must never be
+used for GPU computations.
 
 usage: stand_ins.py TORCH_LIB_FOLDER OUT_FOLDER          needs gcc, nm and readelf
 """
@@ -12,7 +13,7 @@ import subprocess
 import sys
 
 OURS = re.compile(r"^(cublas|cudnn|cusparse|cufft|cuFile|nccl|nvrtc|nvshmem|cusolver|nvtx)")
-PRESENT = ("libcudart", "libcupti")  # beside torch as wheels of their own
+PRESENT = ("libcudart", "libcupti")  # separate wheels that torch needs
 
 
 def said(*words):

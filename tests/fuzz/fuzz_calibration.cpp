@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_calibration on any bytes; what it accepts reads back from the canonical text that plans embed.
+// Fuzzes read_calibration with any bytes; an accepted input reads back from the canonical text that plans embed.
 #include "fuzz_expect.h"
 #include "job/calibration_file.h"
 

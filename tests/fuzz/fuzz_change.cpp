@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader of answers of what-if, replan and --survive on any bytes: what it refuses it refuses helpfully, and
-// is_answer_to_change agrees with it.
+// Fuzzes the reader of answers of what-if, replan and --survive with any bytes. It must reject them with a helpful
+// error, and is_answer_to_change must agree with it.
 #include "espalier/check.h"
 #include "fuzz_expect.h"
 #include "report/change_claims.h"

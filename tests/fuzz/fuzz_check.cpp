@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `check` of plans, results and answers of what-if, --survive and replan. Bytes alone rarely pass the readers, so that
-// inputs are mutated as the documents they are: leaves changed, made absurd or removed, half of them under a digest
-// computed again. Nothing may crash: bad input is an Error or a finding, and an internal error stops the target.
+// Fuzzes `check` of plans, results and answers of what-if, --survive and replan. Bytes alone rarely pass the readers,
+// so inputs are mutated as documents. Leaves are changed, made absurd or removed, half of them with a recomputed
+// digest. Nothing may crash: bad input is an Error or a finding, and an internal error stops the target.
 #include <algorithm>
 #include <cstring>
 

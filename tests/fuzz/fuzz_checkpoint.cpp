@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The documents of a checkpoint on any bytes: what is accepted is what is written again.
+// Fuzzes the documents of a checkpoint with any bytes: an accepted document is written again unchanged.
 #include "fuzz_expect.h"
 #include "storage/checkpoint.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// load_cluster on any bytes; an accepted cluster has devices, levels of growing span, links faster than nothing, groups
-// that reach each other, and events that can be replayed. Its topology can be built.
+// Fuzzes load_cluster with any bytes. An accepted cluster has devices, levels of growing span, links with positive
+// bandwidth, groups that reach each other, and events that can be replayed. Its topology can be built.
 #include <cmath>
 
 #include "cluster/topology_builders.h"
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::expect(cluster->usable_memory(group).count() >= 0, "usable memory is not negative");
     expect_sound(cluster->groups[group].intra, true);
   }
-  // The level that joins unequal groups spans all of them: no multiple of a group's node.
+  // The level that joins unequal groups spans all of them and need not be a multiple of a group's node.
   expect_sound(cluster->levels(), cluster->homogeneous());
   if (cluster->groups.size() <= 16) expect_joined(*cluster);
   if (cluster->devices() > 4096) return 0;

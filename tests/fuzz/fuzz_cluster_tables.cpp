@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables beside a cluster file on any bytes: matrix, capacity and events. What is read in a file of its own is read the
-// same in place.
+// Fuzzes the tables of a cluster file with any bytes: matrix, capacity and events. A table in a file of its own must
+// be read like one in place.
 #include "base/document.h"
 #include "cluster/cluster_files.h"
 #include "cluster/cluster_reader.h"
@@ -16,7 +16,7 @@ struct Table {
   std::vector<std::string> columns;
 };
 
-/// Two groups; `matrix` joins them, the others need links.
+/// Returns a cluster of two groups; `matrix` joins them, the other tables need links.
 std::string cluster_of(const std::string& key) {
   const std::string links = key == "matrix" ? "" : "links: [{from: a, to: b, bandwidth: 8Gb/s, latency: 1ms, both: true}]\n";
   return "groups: [{nodes: 3, devices_per_node: 2, device: l4}, {nodes: 2, device: t4}]\n" + links + key + ": table.csv\n";

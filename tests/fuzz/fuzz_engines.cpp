@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_engines on any bytes: an error that helps, or engines that can be asked.
+// Fuzzes read_engines with any bytes: it gives a helpful error, or engines that can be queried.
 #include "fuzz_expect.h"
 #include "plan/engine.h"
 #include "plan/engine_reader.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every fuzz target demands of a reader beside not crashing: an error says where, what was found and what was
-// expected.
+// Checks what every fuzz target demands of a reader in addition to not crashing: an error states where, what was
+// found and what was expected.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline void expect(bool condition, const char* what, std::string_view detail = {
   std::abort();
 }
 
-/// A refusal of untrusted text is a bad_input error that helps.
+/// Checks that a rejection of untrusted text is a bad_input error that helps.
 inline void expect_helpful(const Error& error) {
   expect(error.kind == ErrorKind::bad_input, "a bad text is bad_input", error.message());
   expect(!error.where.empty() && !error.found.empty() && !error.expected.empty(), "where, found and expected are filled in",

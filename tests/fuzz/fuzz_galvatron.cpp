@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Galvatron's files on any bytes: a strategy file that is accepted is written and read back to an equal document with
-// the same text, and what it makes of a toy model is a plan that goes back; the readers of profile files and of the
-// published constants refuse helpfully or return.
+// Fuzzes Galvatron's files with any bytes. An accepted strategy file is written and read back to an equal document
+// with the same text. The plan that it gives for a toy model converts back. The readers of profile files and of the
+// published constants reject helpfully or return.
 #include "fuzz_expect.h"
 #include "galvatron/plan_conversion.h"
 #include "galvatron/profile_files.h"
@@ -16,8 +16,8 @@ void expect_read(const espalier::Result<T>& read) {
   if (!read.ok()) espalier::fuzz::expect_helpful(read.error());
 }
 
-/// A toy model of that many blocks on eight devices: what becomes a plan goes back to a document that becomes the same
-/// plan.
+/// Converts a document for a toy model with as many blocks on eight devices. A resulting plan must convert back to a
+/// document that becomes the same plan.
 void convert(const espalier::galvatron::StrategyDocument& document) {
   using namespace espalier;
   using namespace espalier::galvatron;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters as other tools describe them, on any bytes: what is accepted becomes a cluster file that reads back. The
-// first byte chooses the format.
+// Fuzzes clusters in the formats of other tools with any bytes: an accepted input becomes a cluster file that reads
+// back. The first byte chooses the format.
 #include "espalier/imported_cluster.h"
 #include "exchange/cluster_readers.h"
 #include "fuzz_expect.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configurations of training frameworks on any bytes: what is accepted lists its keys and has sizes that a job can be
-// made of. The first byte chooses the format.
+// Fuzzes configurations of training frameworks with any bytes: an accepted input lists its keys and has sizes that a
+// job can be made of. The first byte chooses the format.
 #include "espalier/imported_configuration.h"
 #include "exchange/flag_lines.h"
 #include "exchange/megatron_import.h"
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto& formats = configuration_formats();
   const ConfigurationFormat& format = formats[data[0] % formats.size()];
   ConfigurationRequest request{"file", text, 16, {}, 0, 0, 0, "", nullptr};
-  if (data[0] & 0x80) {  // as where the training script says it
+  if (data[0] & 0x80) {  // as if set by the training script
     request.micro_batch = 1;
     request.sequence_length = 2048;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// load_job on any bytes, relative to a folder that is not there (model and cluster are inline in the seeds). The first
-// line may be "#set a.b=c": an override as the command line gives it.
+// Fuzzes load_job with any bytes, relative to a folder that does not exist (model and cluster are inline in the
+// seeds). The first line may be "#set a.b=c", an override as on the command line.
 #include "espalier/planner.h"
 #include "fuzz_expect.h"
 

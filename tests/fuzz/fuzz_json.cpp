@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_json on any bytes: no crash, helpful errors, and what it accepts is written and read back to the same text.
+// Fuzzes read_json with any bytes: no crash, helpful errors, and an accepted input is written and read back to
+// the same text.
 #include "base/document.h"
 #include "fuzz_expect.h"
 
@@ -15,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto again = base::read_json(text, "again.json");
   fuzz::expect(again.ok(), "written JSON reads back", text);
   fuzz::expect(base::to_json(again->root) == text, "and is the same", text);
-  // Lists, mappings and strings of JSON are YAML, too: both readers agree.
+  // Lists, mappings and strings of JSON are also YAML, so both readers must agree.
   const base::NodeKind kind = document->root.kind;
   if (kind != base::NodeKind::sequence && kind != base::NodeKind::mapping && kind != base::NodeKind::string) return 0;
   const auto yaml = base::read_yaml(fuzz::text_of(data, size), "fuzz.yaml");

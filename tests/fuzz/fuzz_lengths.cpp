@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of lengths of sequences (training.lengths of a job) on any bytes: refused with an error that helps, or
-// ascending lengths of some weight, of which what samples are made of follows.
+// Fuzzes a table of sequence lengths (training.lengths of a job) with any bytes. It is rejected with a helpful error,
+// or gives ascending lengths with weights, from which the composition of samples follows.
 #include <cmath>
 
 #include "fuzz_expect.h"

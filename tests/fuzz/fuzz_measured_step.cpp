@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_measured_step on any bytes: what is read is written and read again as the same.
+// Fuzzes read_measured_step with any bytes: an accepted input is written and read back unchanged.
 #include "espalier/measured_step.h"
 #include "fuzz_expect.h"
 

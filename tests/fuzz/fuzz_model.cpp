@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// load_model on any bytes; an accepted model has layers of known kinds and counts that are not negative.
+// Fuzzes load_model with any bytes; an accepted model has layers of known kinds and counts that are not negative.
 #include <cmath>
 
 #include "espalier/model.h"

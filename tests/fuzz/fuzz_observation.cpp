@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// load_observation on any bytes, and what it says of a small cluster.
+// Fuzzes load_observation with any bytes, and its diagnosis of a small cluster.
 #include "espalier/observation.h"
 #include "fuzz_expect.h"
 
@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   plan.pipelines.front().stages[0].devices = {{0, 2, 1}};
   plan.pipelines.front().stages[1].devices = {{2, 2, 1}};
   Observation any_plan = *seen;
-  any_plan.plan.clear();  // a hash is never met by chance
+  any_plan.plan.clear();  // a random hash never matches
   const auto read_off = diagnose(job, plan, any_plan);
   if (!read_off.ok()) {
     fuzz::expect_helpful(read_off.error());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan_from_json on any bytes: what it accepts is validated, written and read back to an equal plan with the same text,
-// in version 1 too where that can say it; then the job embedded in the plan is read, and what has no price is refused
-// by name and not met later.
+// Fuzzes plan_from_json with any bytes. An accepted plan is validated, written and read back to an equal plan with
+// the same text. This includes version 1 where it can express the plan. Then the job embedded in the plan is read. A
+// part that has no price must be rejected by name at this point, not later.
 #include "espalier/plan.h"
 #include "espalier/planner.h"
 #include "fuzz_expect.h"

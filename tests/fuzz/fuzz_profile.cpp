@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of measured operators on any bytes, as `espalier profile` reads them: a record is refused with an error that
-// helps, or becomes a profile that jobs read.
+// Fuzzes records of measured operators with any bytes, as `espalier profile` reads them: a record is rejected with a
+// helpful error, or becomes a profile that jobs read.
 #include "espalier/calibration.h"
 #include "espalier/profile.h"
 #include "fuzz_expect.h"
@@ -9,7 +9,7 @@ namespace {
 
 using namespace espalier;
 
-/// One block, so that few operators need a time.
+/// Returns a job with one block, so that few operators need a time.
 const Job& small_job() {
   static const Job job =
       load_job(

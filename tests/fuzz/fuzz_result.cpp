@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// result_from_json on any bytes; what it accepts is written and reads back the same.
+// Fuzzes result_from_json with any bytes; an accepted result is written and reads back unchanged.
 #include "espalier/planner.h"
 #include "fuzz_expect.h"
 

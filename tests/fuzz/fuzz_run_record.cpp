@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_run_records on any bytes (JSON lines), and the mapping of what was read to a configuration.
+// Fuzzes read_run_records with any bytes (JSON lines), and the mapping of the records to a configuration.
 #include "fuzz_expect.h"
 #include "runs/mapping.h"
 #include "runs/network_cases.h"
@@ -14,10 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   for (const Error& line : records->unreadable) fuzz::expect_helpful(line);
-  // What was read is mapped, or skipped with a reason: the words of the record are as hostile as its bytes.
+  // Each record is mapped, or skipped with a reason; its words are as hostile as its bytes.
   for (RunRecord record : records->records) {
     record.model.config.clear();            // names a file
-    record.mixture.network.matrix.clear();  // as well
+    record.mixture.network.matrix.clear();  // names one as well
     const RunMapping mapping = runs::map_run(record, job::run_defaults());
     const auto* skip = std::get_if<RunSkip>(&mapping);
     fuzz::expect(skip == nullptr || !skip->reason.empty(), "a skipped record says why");

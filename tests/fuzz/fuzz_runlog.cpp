@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logs of training frameworks and output of nccl-tests: any bytes.
+// Fuzzes logs of training frameworks and output of nccl-tests with any bytes.
 #include "fuzz_expect.h"
 #include "runlog/argument_block.h"
 #include "runlog/nccl_tests.h"

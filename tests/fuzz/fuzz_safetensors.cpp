@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Safetensors headers on any bytes: every tensor of what is accepted lies inside the file, and writing it again gives
-// the same tensors.
+// Fuzzes safetensors headers with any bytes: every tensor of an accepted header is inside the file, and writing it
+// again gives the same tensors.
 #include "fuzz_expect.h"
 #include "storage/safetensors.h"
 

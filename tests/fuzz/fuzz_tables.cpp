@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The readers of tables that ship (catalogue, calibrations, defaults of frameworks, intervals, errors of memory) on any
-// bytes: a table that a developer edits is refused with an error that helps, or read.
+// Fuzzes the readers of shipped tables with any bytes: catalogue, calibrations, defaults of frameworks, intervals,
+// errors of memory. A table that a developer edits is rejected with a helpful error, or read.
 #include "cluster/calibration.h"
 #include "cluster/catalogue.h"
 #include "cluster/fabric_calibration.h"

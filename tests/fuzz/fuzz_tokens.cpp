@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Indices of tokenised data sets on any bytes: every sequence of what is accepted lies inside the file of tokens.
+// Fuzzes indices of tokenised data sets with any bytes: every sequence of an accepted index is inside the
+// file of tokens.
 #include "fuzz_expect.h"
 #include "storage/tokens.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TOML on any bytes: what is accepted is a tree that goes through JSON unchanged.
+// Fuzzes TOML with any bytes: an accepted input is a tree that passes through JSON unchanged.
 #include "base/toml.h"
 
 #include "fuzz_expect.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of spot instances on any bytes: what is accepted becomes events that a cluster file accepts.
+// Fuzzes traces of spot instances with any bytes: an accepted trace becomes events that a cluster file accepts.
 #include "espalier/exchange.h"
 #include "exchange/spot_trace.h"
 #include "fuzz_expect.h"
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       continue;
     }
     fuzz::expect(trace->nodes > 0, "a trace has nodes");
-    if (trace->events.size() > 2000) continue;  // text of them all is slow to read
+    if (trace->events.size() > 2000) continue;  // the text of all events is slow to read
     std::string cluster = "nodes: " + std::to_string(trace->nodes) + "\ndevices_per_node: 1\ndevice: l4\nevents:\n";
     for (const ClusterEvent& event : trace->events)
       cluster += "  - {time_s: " + std::to_string(event.at.count()) + ", event: " + std::string(to_string(event.kind)) +

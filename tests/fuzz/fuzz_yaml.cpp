@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_yaml on any bytes: no crash, helpful errors, and what it accepts is good JSON when written. Then a Reader asks
-// it for values of every type.
+// Fuzzes read_yaml with any bytes: no crash, helpful errors, and an accepted input is valid JSON when written. Then a
+// Reader requests values of every type.
 #include "base/document.h"
 #include "fuzz_expect.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Golden files of many answers, one line each: `key | answer`. Keys are distinct, and the file has the order of the
-// test.
+// Reads and writes golden files of many answers, one line each: `key | answer`. Keys are distinct, and the file has
+// the order of the test.
 //
-// Some answers take too long for every run. A test leaves those out unless ESPALIER_ALL_ANSWERS=1 is set; their lines
-// must stand in the file all the same. ESPALIER_UPDATE_GOLDEN=1 rewrites the lines that were computed and keeps those
-// that were left out.
+// Some answers take too long for every run. A test leaves those out unless ESPALIER_ALL_ANSWERS=1 is set, but their
+// lines must be in the file. ESPALIER_UPDATE_GOLDEN=1 rewrites the lines that were computed and keeps those that
+// were left out.
 #pragma once
 
 #include <cstdlib>
@@ -19,7 +19,7 @@
 
 namespace espalier::golden {
 
-/// Whether the answers that take long are asked for too.
+/// Returns true if the slow answers are also requested.
 inline bool all_answers() {
   const char* asked = std::getenv("ESPALIER_ALL_ANSWERS");
   return asked != nullptr && *asked != '\0' && *asked != '0';
@@ -63,7 +63,7 @@ inline void write_answers(const std::string& name, const std::vector<AnswerLine>
   }
 }
 
-/// What is wrong with the file, an entry each.
+/// Returns the differences from the file, one entry each.
 inline std::vector<std::string> differences(const Answers& expected, const std::vector<AnswerLine>& lines) {
   std::vector<std::string> found;
   Answers left = expected;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an answer line says of a plan and of its prediction. Only the public face is read, so that these texts outlive
-// what lies behind it.
+// Writes a plan and its prediction as words of an answer line. It reads only the public API, so that these texts
+// outlive the implementation.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ inline std::string joined(const std::vector<std::int64_t>& values) {
   return out;
 }
 
-/// Everything that the plan document says of schedule, stages, devices and strategies. Its hash stands in the answer
-/// lines: whoever changes how a plan is held gives this text again from the new form.
+/// Returns everything in the plan document about schedule, stages, devices and strategies. Its hash is in the answer
+/// lines. Whoever changes the representation of plans must produce this text from the new form.
 inline std::string plan_text(const Plan& plan) {
   std::string out = plan.canonical_text();
   for (const Stage& stage : plan.only_pipeline().stages) {
@@ -33,11 +33,11 @@ inline std::string plan_text(const Plan& plan) {
   return out;
 }
 
-/// The first words name what a reader looks for, the hash decides.
+/// Returns a label for the reader, followed by the hash that decides.
 inline std::string plan_words(const Plan& plan) { return plan.label() + " plan=" + base::content_hash(plan_text(plan)); }
 
-/// Time, its five parts, host time and hidden communication in nanoseconds; the peak of each stage (a hash of more than
-/// eight) and the parts of the fullest in bytes.
+/// Returns time, its five parts, host time and hidden communication in nanoseconds. Adds the peak of each stage
+/// (above eight stages, a hash of them) and the parts of the fullest in bytes.
 inline std::string prediction_words(const Prediction& p) {
   const Breakdown& b = p.breakdown;
   const MemoryBreakdown& m = p.memory;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signature of the planner: what it answers for every example, in every space, for four engines. A commit that
-// changes a line of answers.txt says why. What the search counted stands apart, in answers_counters.txt: a better
-// search may count less.
+// Records the signature of the planner: its answer for every example, in every space, for four engines. A commit that
+// changes a line of answers.txt states the reason. Search counters are separate, in answers_counters.txt, since a
+// better search may count less.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -18,13 +18,13 @@ namespace {
 using golden::AnswerLine;
 
 const std::vector<std::string> kSpaces = {"uniform", "layerwise", "full"};
-/// Everything, and the three that `plan` names where no engine runs its answer.
+/// Covers the unrestricted engine, and the three that `plan` names where no engine runs its answer.
 const std::vector<std::string> kEngines = {"generic", "megatron-core", "torchtitan", "deepspeed"};
 
-/// Searches that take longer than 20 s: no line.
+/// Lists searches that take longer than 20 s; they have no line.
 const std::set<std::string> kNeverAsked = {"layerwise deepseek-v3-on-2048xh100", "layerwise llama3.1-405b-on-16384xh100",
                                            "full deepseek-v3-on-2048xh100", "full llama3.1-405b-on-16384xh100"};
-/// Layer-wise searches above a second: only with ESPALIER_ALL_ANSWERS=1.
+/// Lists layer-wise searches above a second; they run only with ESPALIER_ALL_ANSWERS=1.
 const std::set<std::string> kSlow = {"layerwise llama3-70b-on-64xh100",
                                      "layerwise mixtral-8x7b-on-32xa100",
                                      "layerwise opt-175b-6-blocks-on-32xv100",
@@ -34,7 +34,7 @@ const std::set<std::string> kSlow = {"layerwise llama3-70b-on-64xh100",
                                      "full opt-175b-6-blocks-on-32xv100",
                                      "full qwen2.5-7b-on-32xl40s-slow-network",
                                      "full t5-11b-on-16xtitan"};
-/// Uniform searches of these, with any engine: likewise.
+/// Lists examples whose uniform searches, with any engine, also run only with ESPALIER_ALL_ANSWERS=1.
 const std::set<std::string> kLarge = {"deepseek-v3-on-2048xh100", "llama3-70b-on-64xh100", "llama3.1-405b-on-16384xh100"};
 
 struct Question {
@@ -43,7 +43,7 @@ struct Question {
   [[nodiscard]] std::string search() const { return space + " " + example; }
 };
 
-/// Of every examples/*.yaml, by name.
+/// Returns the names of examples/*.yaml in order.
 std::vector<std::string> examples() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(ESPALIER_SOURCE_DIR "/examples"))
@@ -84,7 +84,7 @@ std::string refusal(const Error& error) {
   return "refused: " + text.substr(0, text.find('\n'));
 }
 
-/// Presets and the best plan of the smaller space, which hold whatever the search did.
+/// Returns presets and the best plan of the smaller space, which hold whatever the search did.
 std::string baselines(const PlannerResult& r) {
   std::string out;
   for (const Alternative& a : r.alternatives)
@@ -96,7 +96,7 @@ std::string words(const Alternative& a) {
   return a.label + " " + std::to_string(a.iteration_ns) + " " + std::to_string(a.peak_memory_bytes) + " " + a.lost_to;
 }
 
-/// Hashes of the rest that a reader of the answer sees: alternatives, and the sentences.
+/// Returns hashes of the rest of the answer: alternatives and sentences.
 std::string hashes(const PlannerResult& r) {
   std::string alternatives, reasons;
   for (const Alternative& a : r.alternatives) alternatives += words(a) + "\n";

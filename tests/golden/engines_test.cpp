@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every field of every engine as text, one line an engine: data/engines.yaml must say exactly what the catalogue said
-// when it was C++, and a change of a figure shows here by its name.
+// Writes every field of every engine as text, one line an engine. The file data/engines.yaml must equal the earlier
+// catalogue in C++, and a change of a figure appears here by its name.
 #include <string>
 
 #include "answer_file.h"
@@ -126,7 +126,7 @@ TEST(Golden, Engines) {
   golden::expect_answers("engines.txt", lines);
 }
 
-// The table of docs/engines.md is the catalogue's; ESPALIER_UPDATE_GOLDEN=1 writes it.
+// The table of docs/engines.md comes from the catalogue; ESPALIER_UPDATE_GOLDEN=1 writes it.
 TEST(Golden, EnginesPage) {
   const std::string begin = "<!-- begin engines -->\n", end = "<!-- end engines -->",
                     path = ESPALIER_SOURCE_DIR "/docs/engines.md";

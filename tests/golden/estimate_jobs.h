@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs of which random configurations are estimated: every model family that has layers of its own kind, and fabrics of
-// each shape.
+// Lists the jobs whose random configurations are estimated. They cover every model family with its own kinds of
+// layers, and fabrics of each shape.
 #pragma once
 
 #include <string>
@@ -85,7 +85,7 @@ inline const std::vector<EstimateJob>& estimate_jobs() {
   return jobs;
 }
 
-/// Jobs whose blocks can be partitioned operator by operator: dense decoders.
+/// Returns jobs whose blocks can be partitioned operator by operator: dense decoders.
 inline const std::vector<EstimateJob>& partition_jobs() {
   static const std::vector<EstimateJob> jobs = {
       {"opt-6.7b",

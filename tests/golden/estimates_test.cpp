@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signature of the cost model, the schedules and the simulator: 300 random plans, each with its prediction and a
-// hash of its timeline. A commit that changes a line of answers_estimates.txt says why. The lines at the end of the
-// file count what the plans hold.
+// Records the signature of the cost model, the schedules and the simulator: 300 random plans, each with its
+// prediction and a hash of its timeline. A commit that changes a line of answers_estimates.txt states the reason. The
+// lines at the end of the file count the features of the plans.
 #include <map>
 #include <optional>
 #include <string>
@@ -24,7 +24,7 @@ using golden::Random;
 constexpr std::int64_t kUniform = 200, kLayered = 60, kPartitioned = 40;
 constexpr std::uint64_t kSeed = 11;
 
-/// Engines whose rules leave much of the space, in turn with `generic`.
+/// Holds engines whose rules leave much of the space, alternating with `generic`.
 const std::vector<std::string> kEngines = {"generic", "megatron-core", "generic", "torchtitan", "generic", "nanotron",
                                            "generic", "deepspeed",     "generic", "jax",        "generic", "megatron-lm-2021"};
 
@@ -35,11 +35,10 @@ struct Case {
   bool uniform = true;
 };
 
-/// What the plans hold: "schedule zb-v" → number of plans.
+/// Counts the features of the plans: "schedule zb-v" → number of plans.
 using Census = std::map<std::string, int>;
 
-// ---- making plans
-// ------------------------------------------------------------------------------------------------------------
+// ---- making plans -------------------------------------------------------------------------------------------------
 
 std::string key_of(const char* kind, std::int64_t number, const std::string& job, const std::string& engine) {
   std::string digits = std::to_string(number);
@@ -47,7 +46,7 @@ std::string key_of(const char* kind, std::int64_t number, const std::string& job
   return std::string(kind) + " " + digits + " " + job + " " + engine;
 }
 
-/// Legal by the rules of the space and by the engine's.
+/// Returns a configuration that is legal by the rules of the space and of the engine.
 std::optional<Configuration> configuration(Random& random, const Job& job, std::int64_t number) {
   return golden::legal_configuration(random, job, golden::wish_of(number), [&](const Configuration& x) {
     return job.engine == "generic" || estimate(job, x.first, x.second).ok();
@@ -56,7 +55,7 @@ std::optional<Configuration> configuration(Random& random, const Job& job, std::
 
 Random random_of(std::int64_t number) { return Random(kSeed * 1000 + static_cast<std::uint64_t>(number)); }
 
-/// One engine for each round of the jobs, moved by one for each job, so that pairs differ.
+/// Chooses an engine for each round of the jobs, shifted by one for each job, so that pairs differ.
 const std::string& engine_of_case(std::int64_t number, std::size_t jobs) {
   const auto turn = static_cast<std::size_t>(number) / jobs + static_cast<std::size_t>(number) % jobs;
   return kEngines[turn % kEngines.size()];
@@ -79,8 +78,8 @@ Case uniform_case(std::int64_t number) {
   return {};
 }
 
-/// Plans whose layers differ. What a case wishes for gives way after many tries in vain. (Other engines refuse such
-/// plans.)
+/// Makes a plan whose layers differ. After many failed tries the wish of the case is changed. (Other engines
+/// reject such plans.)
 Case layered_case(std::int64_t number) {
   const auto& jobs = golden::estimate_jobs();
   const golden::EstimateJob& asked = jobs[static_cast<std::size_t>(number) % jobs.size()];
@@ -98,7 +97,8 @@ Case layered_case(std::int64_t number) {
   return made;
 }
 
-/// Operator partitions: every other plan has one strategy, the rest have ranges with partitions and ranges without.
+/// Makes a plan with operator partitions. Every other plan has one strategy; the rest have ranges with partitions
+/// and ranges without.
 Case partitioned_case(std::int64_t number) {
   const auto& jobs = golden::partition_jobs();
   const golden::EstimateJob& asked = jobs[static_cast<std::size_t>(number) % jobs.size()];
@@ -125,10 +125,9 @@ std::vector<Case> cases() {
   return out;
 }
 
-// ---- what they are answered with
-// ---------------------------------------------------------------------------------------------
+// ---- answers ------------------------------------------------------------------------------------------------------
 
-/// Uniform plans of at most 16 devices are simulated device by device too.
+/// Selects uniform plans of at most 16 devices, which are also simulated device by device.
 bool asks_unfolded(const Case& c) { return c.uniform && c.job.cluster.devices() <= 16; }
 
 std::string answer(const Case& c) {
@@ -144,10 +143,9 @@ std::string answer(const Case& c) {
   return out + " unfolded_ns=" + (alone ? std::to_string(*alone) : alone.error().message());
 }
 
-// ---- what they hold
-// ----------------------------------------------------------------------------------------------------------
+// ---- features of the plans ----------------------------------------------------------------------------------------
 
-/// Each once a plan.
+/// Marks features; each counts once a plan.
 using Features = std::map<std::string, bool>;
 
 void note(const Strategy& s, Features& holds) {

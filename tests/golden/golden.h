@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Golden files: expected text kept in tests/golden/*.txt. After a change that is meant, update them all by
+// Compares golden files: expected text in tests/golden/*.txt. After an intended change, update them all by
 //   ESPALIER_UPDATE_GOLDEN=1 ./dev test -R golden
 // and read the difference before it is committed.
 #pragma once
@@ -23,7 +23,7 @@ inline std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The first line that differs, with its number.
+/// Returns the first line that differs, with its number.
 inline std::string first_difference(const std::string& expected, const std::string& actual) {
   std::istringstream a(expected), b(actual);
   std::string x, y;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `inspect` says of two models and a cluster, and `brief` and `explain` of a result made by hand.
+// Compares the output of `inspect` for two models and a cluster, and `brief` and `explain` of a handmade result.
 #include "espalier/inspect.h"
 #include "data/source_dir.h"
 #include "espalier/cluster.h"
@@ -33,7 +33,7 @@ TEST(Golden, InspectMixedCluster) {
   golden::expect_golden("inspect_mixed_cluster.txt", inspect_cluster(*cluster) + inspect_cluster_json(*cluster) + "\n");
 }
 
-/// Round figures, so that the text can be read against them.
+/// Uses round figures, so that the text can be checked against them.
 PlannerResult by_hand() {
   PlannerResult r;
   r.plan.model_name = "toy";
@@ -82,7 +82,7 @@ PlannerResult by_hand() {
   return r;
 }
 
-/// The same with layers of their own strategies: the first stage is short of memory, the two in the middle are alike.
+/// Adds layers with their own strategies: the first stage is short of memory, the two in the middle are alike.
 PlannerResult layerwise_by_hand() {
   PlannerResult r = by_hand();
   r.plan.only_pipeline().schedule = {ScheduleKind::one_f_one_b, 4, 1, 16, 2};

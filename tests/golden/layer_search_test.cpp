@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layer search against the dynamic programs of another planner (README.md).
+// Compares the layer search with the dynamic programs of another planner (README.md).
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -14,7 +14,8 @@ namespace {
 
 using solve::LayerProblem;
 
-/// Strategies keep nothing and need nothing while they run: all memory is states, in MB. Each is a layout of its own.
+/// Builds a problem whose strategies save nothing and need no transient memory: all memory is states, in MB. Each is
+/// a layout of its own.
 LayerProblem problem_of(const base::Node& row) {
   LayerProblem problem;
   for (const base::Node& type : row.find("layers")->items) problem.layers.push_back(static_cast<std::int32_t>(type.integer));

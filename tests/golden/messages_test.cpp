@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What users read when a job is wrong: every message of the corpus in full, so that a change of wording is seen.
+// Compares every message about a wrong job of the corpus in full, so that a change of wording is visible.
 #include <sstream>
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random legal configurations of small jobs, the same on every machine and for good: a generator of its own, and
-// nothing read from the search, whose order of enumeration may change. What is legal is asked of violations() and of
-// the engine's own answer.
+// Generates random legal configurations of small jobs that are the same on every machine and do not change. It has
+// its own generator and reads nothing from the search, whose order of enumeration may change. Legality comes from
+// violations() and from the engine's own answer.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 
 namespace espalier::golden {
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
+/// Generates random numbers with SplitMix64 (Steele, Lea and Flood 2014).
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
-  /// 0 … n−1; the slight bias of the remainder does not matter here.
+  /// Returns 0 … n−1; the slight bias of the remainder does not matter here.
   std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(n)); }
   bool one_in(std::int64_t n) { return below(n) == 0; }
   template <class T>
@@ -40,8 +40,8 @@ class Random {
 
 using Configuration = std::pair<Strategy, Schedule>;
 
-/// What a case asks for by its number, so that every value occurs; the rest is random. Given up after many tries in
-/// vain.
+/// Holds the values that a case requires by its number, so that every value occurs; the rest is random. A wish is
+/// given up after many failed tries.
 struct Wish {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::int32_t zero = 0;
@@ -67,7 +67,7 @@ inline bool has_experts(const Model& model) {
   return false;
 }
 
-/// Every prime of the devices goes to one of the degrees.
+/// Assigns every prime of the devices to one of the degrees.
 inline void spread(Random& random, std::int64_t devices, const std::vector<std::int32_t*>& degrees) {
   for (std::int64_t prime = 2; devices > 1;) {
     if (devices % prime != 0) {
@@ -87,7 +87,7 @@ inline void choose_state(Random& random, std::int32_t zero, Strategy& s) {
   s.shard = static_cast<std::int32_t>(random.one_in(3) ? random.of(groups) : s.data_ranks());
 }
 
-/// Overlaps that have a meaning here.
+/// Chooses overlaps that have a meaning here.
 inline void choose_overlap(Random& random, const Schedule& c, Strategy& s) {
   s.overlap.grad_reduce = random.one_in(2) && s.data_ranks() > 1;
   s.overlap.param_gather = random.one_in(2) && s.shards_optimizer();
@@ -119,12 +119,12 @@ inline Configuration any_configuration(Random& random, const Job& job, const Wis
   return {s, c};
 }
 
-/// Chunk passes above which a timeline is too long to be written here.
+/// Limits the chunk passes, since a longer timeline is too long to be written here.
 inline constexpr std::int64_t kMostPasses = 1024;
 
 inline bool short_enough(const Schedule& c) { return std::int64_t{c.stages} * c.virtual_stages * c.microbatches <= kMostPasses; }
 
-/// A configuration without a broken rule, or nothing. `accepts` has the last word on it.
+/// Returns a configuration without a broken rule, or null. `accepts` makes the final decision.
 template <class Accepts>
 std::optional<Configuration> legal_configuration(Random& random, const Job& job, const Wish& wish, const Accepts& accepts) {
   constexpr int kTries = 4000;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random plans beyond one strategy for all layers: several ranges in a chunk, moved boundaries, operator partitions.
+// Generates random plans beyond one strategy for all layers: several ranges in a chunk, moved
+// boundaries, operator partitions.
 #pragma once
 
 #include <iterator>
@@ -11,7 +12,7 @@
 
 namespace espalier::golden {
 
-/// A sequence of `bits` bits over `letters`; "P" stands for P2, which takes two bits.
+/// Returns a sequence of `bits` bits over `letters`; "P" stands for P2, which takes two bits.
 inline std::string any_sequence(Random& random, const std::vector<std::string>& letters, int bits) {
   std::string out;
   while (bits > 0) {
@@ -24,7 +25,7 @@ inline std::string any_sequence(Random& random, const std::vector<std::string>& 
   return out;
 }
 
-/// Sequences for the operators of a decoder's block, as strategies name them.
+/// Returns sequences for the operators of a decoder's block, as strategies name them.
 inline std::string any_partition(Random& random, bool gated, std::int32_t tp) {
   const std::vector<std::string> linear = {"K", "N", "M", "P2", "K", "N"}, core = {"H", "H", "M"}, plain = {"M", "N", "R", "M"};
   const std::string up = gated ? "mlp.gate_up" : "mlp.up";
@@ -54,7 +55,7 @@ inline bool gated(const Model& model) {
   return false;
 }
 
-/// The strategy with partitioned operators, where its group may have them.
+/// Returns the strategy with partitioned operators, where its group may have them.
 inline Strategy partitioned(Random& random, const Job& job, Strategy s) {
   const bool possible = (s.tp == 2 || s.tp == 4 || s.tp == 8) && s.cp == 1 && s.ep == 1 && s.etp == 1;
   if (!possible) return s;
@@ -66,7 +67,7 @@ inline Strategy partitioned(Random& random, const Job& job, Strategy s) {
   return s;
 }
 
-/// Another strategy over as many devices, for as many samples of a micro-batch.
+/// Returns another strategy over as many devices, for as many samples of a micro-batch.
 inline Strategy other_strategy(Random& random, const Job& job, const Strategy& base, bool partitions) {
   Strategy s = base;
   s.partition = {};
@@ -94,7 +95,7 @@ inline bool legal_beside(const Job& job, const Plan& plan, const Strategy& s) {
   return violations(job.model, job.cluster, job.training, asked, c).empty();
 }
 
-/// A legal other strategy; the same one when none is found.
+/// Returns another legal strategy, or the same one if none is found.
 inline Strategy changed(Random& random, const Job& job, const Plan& plan, const Strategy& base, bool partitions) {
   for (int i = 0; i < 200; ++i) {
     const Strategy s = other_strategy(random, job, base, partitions);
@@ -103,7 +104,7 @@ inline Strategy changed(Random& random, const Job& job, const Plan& plan, const 
   return base;
 }
 
-/// Full recomputation counts the blocks of its range.
+/// Sets full recomputation to the number of blocks in its range.
 inline void count_recomputed(Random& random, const Model& model, LayerRange& range) {
   Recompute& r = range.strategy.recompute;
   r.layers = 0;
@@ -115,7 +116,8 @@ inline void count_recomputed(Random& random, const Model& model, LayerRange& ran
   if (blocks == 0) r.kind = RecomputeKind::none;
 }
 
-/// First layers of the ranges of a chunk: embedding and head by themselves, the blocks between them in up to three.
+/// Returns the first layers of the ranges of a chunk: embedding and head alone, the blocks between them in
+/// up to three.
 inline std::set<std::int32_t> range_starts(Random& random, const LayerRange& whole, std::int32_t head) {
   std::set<std::int32_t> starts = {whole.first};
   if (whole.first == 0 && whole.last > 0) starts.insert(1);
@@ -125,7 +127,7 @@ inline std::set<std::int32_t> range_starts(Random& random, const LayerRange& who
   return starts;
 }
 
-/// Several ranges in place of one. The embedding keeps the plan's strategy, and so does a head that shares its table.
+/// Replaces a range by several. The embedding keeps the plan's strategy, and so does a head that shares its table.
 inline void cut(Random& random, const Job& job, const Plan& plan, bool partitions, Chunk& chunk) {
   const LayerRange whole = chunk.ranges.front();
   const auto head = static_cast<std::int32_t>(job.model.layers.size()) - 1;
@@ -145,7 +147,7 @@ inline Chunk& chunk_at(Plan& plan, std::int32_t pipeline_chunk) {
   return plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
 }
 
-/// Half of the boundaries between chunks move by a layer.
+/// Moves half of the boundaries between chunks by a layer.
 inline void move_boundaries(Random& random, Plan& plan) {
   for (std::int32_t c = 0; c + 1 < plan.only_pipeline().schedule.chunks(); ++c) {
     LayerRange& before = chunk_at(plan, c).ranges.front();
@@ -156,7 +158,7 @@ inline void move_boundaries(Random& random, Plan& plan) {
   }
 }
 
-/// A plan whose layers have strategies of their own, from one where all are alike.
+/// Makes a plan whose layers have their own strategies from one where all are alike.
 inline Plan layered(Random& random, const Job& job, Plan plan, bool partitions) {
   move_boundaries(random, plan);
   const Plan before = plan;

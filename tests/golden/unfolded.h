@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The iteration of a uniform plan with one process a device in place of one a stage. The public face has no such
-// simulation, so that this is the one place of the answer files that reads what lies behind it.
+// Simulates the iteration of a uniform plan with one process per device instead of one per stage. The public API has
+// no such simulation, so this is the one place of the answer files that reads the implementation.
 #pragma once
 
 #include <cstdint>

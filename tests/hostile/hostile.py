@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile inputs for every file that Espalier reads, made on the spot (nothing large or binary is kept in the repository).
+"""Generates hostile inputs for every file that Espalier reads (nothing large or binary is kept in the repository).
 
     tests/hostile/hostile.py DIRECTORY      writes all of them, one folder a kind
 
-`cases(kind, directory)` yields Case values for kind in KINDS. A case either must be refused with exit code 3, a place and a hint
-(`refused`), or may be taken or refused, but must end in an orderly way.
+`cases(kind, directory)` yields Case values for kind in KINDS. Some cases must be rejected with exit code 3, a place
+and a hint (`refused`). The others may be accepted or rejected, but must end in an orderly way.
 """
 import dataclasses
 import json
@@ -49,7 +49,7 @@ RUN = {
     "measured": {"iteration_s": 1.5},
 }
 
-# Fields in which no nonsense may pass, by kind: the path of the key.
+# Fields that must reject all nonsense, by kind: the path of the key.
 STRICT = {
     "model": [("hidden_size",), ("num_hidden_layers",), ("num_attention_heads",), ("vocab_size",), ("intermediate_size",)],
     "cluster": [("nodes",), ("devices_per_node",), ("memory_limit",), ("inter_node", "bandwidth"), ("inter_node", "latency"),
@@ -63,24 +63,24 @@ STRICT = {
         ("stages", 0, "devices")))],
     "runs": [("tp",), ("seq",), ("model", "layers"), ("measured", "iteration_s"), ("gpu", "count"), ("global_batch",)],
 }
-# Written into the strict fields as raw JSON. None of them is right for any of these fields.
+# Written into the strict fields as raw JSON. None of these values is valid for any of these fields.
 NONSENSE = {
     "negative": "-1", "huge": "1e300", "huger": "1" + "0" * 400, "beyond-64-bit": "99999999999999999999", "nan": "NaN",
     "infinity": "Infinity", "minus-infinity": "-Infinity", "fraction": "0.5e-7", "flag": "true", "word": "\"nonsense\"",
     "list-of-words": "[\"nonsense\"]", "mapping": "{\"nonsense\": 1}",
 }
-# Read leniently where a format says so (docs/file-formats.md): taken or refused, but orderly.
-# A list or mapping in a run is one value per stage or sequence: such a record is skipped with its reason, not refused.
+# Read leniently where a format allows it (docs/file-formats.md): accepted or rejected, but orderly. A list or mapping
+# in a run is one value per stage or sequence. Such a record is skipped with its reason, not rejected.
 LENIENT = {("runs", name) for name in ("fraction", "flag", "beyond-64-bit", "list-of-words", "mapping")}
 
 
 def valid(kind, plan=None):
-    """The good document that the hostile ones are bent from."""
+    """Returns the good document that the hostile ones are made from."""
     return {"model": MODEL, "cluster": CLUSTER, "job": JOB, "plan": plan, "runs": RUN}[kind]
 
 
 def with_raw(document, path, raw):
-    """The document as JSON with the value at `path` replaced by the text `raw`."""
+    """Returns the document as JSON with the value at `path` replaced by the text `raw`."""
     copy = json.loads(json.dumps(document))
     place = copy
     for step in path[:-1]:
@@ -96,7 +96,7 @@ def write(path, data):
 
 
 def write_repeated(path, head, block, tail, size):
-    """A file of `size` bytes without holding it in memory."""
+    """Writes a file of `size` bytes without holding it in memory."""
     with open(path, "wb") as file:
         file.write(head)
         block = block * (MEGABYTE // len(block) + 1)
@@ -109,7 +109,7 @@ def write_repeated(path, head, block, tail, size):
 
 
 def broken_text(kind, document):
-    """Files that are wrong before any field is looked at."""
+    """Yields files that are wrong before any field is read."""
     text = json.dumps(document)
     yield "empty", "", True
     yield "blank", " \n\t\n", True
@@ -132,7 +132,8 @@ def broken_text(kind, document):
     yield "trailing-nul", text + "\0", True
     yield "long-key", '{"%s": 1}' % ("k" * (2 * MEGABYTE)), True
     yield "long-text", with_raw(document, (next(iter(document)),), '"%s"' % ("x" * (2 * MEGABYTE))), True
-    yield "many-keys", "{" + ",".join(f'"k{i}": {i}' for i in range(50000)) + "}", kind != "runs"  # a record may lack anything
+    # A record may lack any field.
+    yield "many-keys", "{" + ",".join(f'"k{i}": {i}' for i in range(50000)) + "}", kind != "runs"
     yield "noise", random.Random(1).randbytes(4096), True
     if kind in ("cluster", "job"):
         yield "yaml-aliases", "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n", True
@@ -145,14 +146,14 @@ def broken_text(kind, document):
 
 
 def bent_fields(kind, document):
-    """Good files with one field of the wrong size or type."""
+    """Yields good files with one field of the wrong size or type."""
     for path in STRICT[kind]:
         for name, raw in NONSENSE.items():
             yield "-".join(map(str, path)) + "." + name, with_raw(document, path, raw), (kind, name) not in LENIENT
 
 
 def leaves(value, path=()):
-    """Paths of all numbers and flags of a document."""
+    """Yields the paths of all numbers and flags of a document."""
     if isinstance(value, dict):
         for key, member in value.items():
             yield from leaves(member, (*path, key))
@@ -161,7 +162,8 @@ def leaves(value, path=()):
 
 
 def bent_families():
-    """One small configuration of each form of model, from the fuzzer's corpus, with every number wrong in turn: taken or refused, but orderly."""
+    """Yields one small configuration of each form of model, from the fuzzer's corpus, with every number wrong in
+    turn: accepted or rejected, but orderly."""
     folder = pathlib.Path(__file__).parents[1] / "fuzz/corpus/model"
     for file in sorted(folder.glob("*.json")):
         document = json.loads(file.read_text(encoding="utf-8"))

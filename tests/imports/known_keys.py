@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The dictionaries of data/dictionary against what they stand for.
+"""Compares the dictionaries of data/dictionary with the frameworks that they describe.
 
-Always: each row is what tests/golden/dictionary.tsv holds, so that no row changes unseen, and docs/framework-keys.md is made of the same rows. Where the
-frameworks are installed (./dev parsers): each flag and key that their own parsers have is a row, with its type, its default and its spellings; the
-counts are printed.
+In every run, each row must be in tests/golden/dictionary.tsv, so that no row changes unnoticed, and
+docs/framework-keys.md is made of the same rows. Where the frameworks are installed (./dev parsers), each flag and key
+of their own parsers must be a row. Type, default and spellings must match; the counts are printed.
 
 usage: known_keys.py REPOSITORY [--write]      exit code 77: checked without the frameworks
 """
@@ -28,7 +28,7 @@ def expect(condition, what):
 
 
 def flow(text):
-    """A flow mapping of YAML in one line, as the dictionaries write their rows."""
+    """Parses a flow mapping of YAML in one line, in the notation of the dictionaries."""
     at = 0
 
     def skip():
@@ -142,7 +142,7 @@ def committed(path, text):
     expect(path.exists() and path.read_text() == text, f"{path.name} is not what the dictionaries say: run {sys.argv[0]} {sys.argv[1]} --write")
 
 
-# ---- installed packages ------------------------------------------------------------------------------------------------------------------------------
+# ---- installed packages ---------------------------------------------------------------------------------------------
 
 def installed():
     stand_ins = PYTHON.parents[1] / "stand-ins"

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes of users, and what the answer must say. tests/cli/mistakes.py runs them.
+"""Lists mistakes of users and the required answers. tests/cli/mistakes.py runs them.
 
-A row is fixed by hand: (id, what the user did, words of the command line, exit code, what the message must hold) and, where the
-message suggests something that can be typed, the words with which it must work: exit code 0, or the one given. Whole messages stand in
-tests/golden/mistakes.txt; regenerating that file cannot change what is demanded here.
+A row is written by hand: (id, the user's mistake, words of the command line, exit code, required parts of the
+message). If the message suggests something that can be typed, the row also has the words with which it must work:
+exit code 0, or the given one. Whole messages are in tests/golden/mistakes.txt; regenerating that file cannot change
+the demands here.
 
 Every command runs in a folder with the files of FILES. {root} is the source tree.
 """
@@ -105,7 +106,7 @@ FILES = {
     'models/twin/config.json': config('my_llama', '"architectures": ["LlamaForCausalLM"]'),
 }
 
-# Plans made from job.yaml by `estimate --tp 2 --pp 2`, then changed: file -> (what is replaced, by what).
+# Plans made from job.yaml by `estimate --tp 2 --pp 2`, then changed: file -> (old text, new text).
 PLANS = {
     'plan.json': None,
     'future.json': ('espalier.plan/2', 'espalier.plan/9'),
@@ -126,7 +127,7 @@ def imported(form, name, *words):
 
 
 def megatron(name, *words, text=''):
-    """The import of a file, or of the flags with `text` behind them."""
+    """Returns the import of a file, or of the flags followed by `text`."""
     if text:
         name = text.split()[0][2:] + '.args'
         FILES[name] = MEGATRON + text + '\n'
@@ -141,7 +142,7 @@ def sets(*values):
 
 
 MISTAKES = [
-    # ---- files -------------------------------------------------------------------------------------------------------------
+    # ---- files ------------------------------------------------------------------------------------------------------
     ('job-misspelt', 'the job file is called job.yaml', ['plan', 'jobb.yaml'], 3, ['jobb.yaml', 'no such file', 'did you mean job.yaml?']),
     ('job-folder', 'a folder instead of a job file', ['plan', 'models'], 3, ['models', 'a directory']),
     ('job-empty', 'an empty job file', ['plan', 'empty.yaml'], 3, ['empty.yaml:1:1', 'an empty file']),
@@ -171,7 +172,7 @@ MISTAKES = [
     ('out-no-folder', '-o below a folder that does not exist', ['import', 'cluster', '--format', 'nvidia-smi-topo', '{root}/tests/imports/topo.txt', '--device', 'h100-sxm-80gb', '-o', 'nowhere/c.yaml'], 2,
      ['nowhere/c.yaml', 'no folder nowhere', 'mkdir -p nowhere']),
 
-    # ---- keys and values of a job ------------------------------------------------------------------------------------------------
+    # ---- keys and values of a job ----------------------------------------------------------------------------------
     ('key-engin', 'a misspelt key', sets('engin=generic'), 3, ['"engin"', 'did you mean "engine"?']),
     ('no-model', 'no model', ['plan', 'no-model.yaml'], 3, ['no "model"', 'a path or a mapping']),
     ('no-training', 'no training', ['plan', 'no-training.yaml'], 3, ['no "training"']),
@@ -222,7 +223,7 @@ MISTAKES = [
     ('sequence-learned', 'longer than the positions that are learned', sets('training.sequence_length=2048'), 3,
      ['2048', 'at most 1024', '--set model.n_positions=2048'], sets('training.sequence_length=2048', 'model.n_positions=2048')),
 
-    # ---- models --------------------------------------------------------------------------------------------------------------------
+    # ---- models -----------------------------------------------------------------------------------------------------
     ('model-llama4', 'a family that is not read', ['inspect', 'model', 'models/llama4'], 3,
      ['"mllama_text_model"', 'a known model family', 'none is taken in its place']),
     ('model-cased', 'another spelling of a family', ['inspect', 'model', 'models/cased/config.json'], 3, ['"LLaMA"', 'did you mean "llama"?']),
@@ -240,7 +241,7 @@ MISTAKES = [
     ('model-for-cluster', 'a model where a cluster is wanted', ['inspect', 'cluster', 'models/llama/config.json'], 3, ["found a model's config.json", 'espalier inspect model models/llama/config.json'],
      ['inspect', 'model', 'models/llama/config.json']),
 
-    # ---- pins and limits of the search ------------------------------------------------------------------------------------------
+    # ---- pins and limits of the search -----------------------------------------------------------------------------
     ('pin-unknown', 'a dimension that does not exist', pins('{fix: {tensor_parallel: 2}}'), 3, ['"tensor_parallel"', 'did you mean "tp"?'],
      pins('{fix: {tp: 2}}')),
     ('pin-zero-4', 'ZeRO 4', pins('{fix: {zero: 4}}'), 3, ['search={fix: {zero: 4}} ($.search.fix.zero): found 4', 'from 0 to 3']),
@@ -302,7 +303,7 @@ MISTAKES = [
      ['whatever is pinned', 'divide-batch', 'divide-heads', 'stages', 'training.global_batch: 31', 'cluster.nodes: 30'],
      ['plan', 'thirty-one.yaml', '--set', 'training.global_batch=31']),
 
-    # ---- memory --------------------------------------------------------------------------------------------------------------------
+    # ---- memory -----------------------------------------------------------------------------------------------------
     ('memory-70b', '70 B parameters on one card', ['plan', 'big.yaml'], 4, ['none of', 'the leanest', 'GiB a device', 'cluster.nodes: 80 would fit']),
     ('memory-options', 'whole logits of a million tokens', ['plan', 'long.yaml'], 4,
      ['none of', 'engine: fsdp2+chunked-loss with search.fix.offload: activations would fit'],
@@ -313,7 +314,7 @@ MISTAKES = [
      ['none of', 'without search.fix.zero: 0', 'would fit'],
      pins('{fix: {tp: 1, pp: 1}}', '--set', 'model={root}/models/llama-3-8b/config.json', '--set', 'cluster.device=a100-sxm-80gb')),
 
-    # ---- the command line --------------------------------------------------------------------------------------------------------
+    # ---- the command line -------------------------------------------------------------------------------------------
     ('command-misspelt', 'a misspelt command', ['plam', 'job.yaml'], 2, ['the unknown command "plam"', 'did you mean "espalier plan"?']),
     ('command-none', 'no command', [], 2, ['no command', 'one of plan, estimate', 'espalier --help']),
     ('command-job', 'a job file in place of a command', ['job.yaml'], 2, ['"job.yaml"', 'did you mean "espalier plan job.yaml"?'], ['plan', 'job.yaml']),
@@ -340,7 +341,7 @@ MISTAKES = [
     ('sweep-typo', 'a sweep over a key that does not exist', ['plan', 'job.yaml', '--sweep', 'cluster.noodles=1,2'], 3, ['--sweep cluster.noodles=1,2: found', '"noodles"', 'did you mean "nodes"?'],
      ['plan', 'job.yaml', '--sweep', 'cluster.nodes=1,2']),
 
-    # ---- estimate ------------------------------------------------------------------------------------------------------------------
+    # ---- estimate ---------------------------------------------------------------------------------------------------
     ('estimate-world', 'degrees that do not make the devices', ['estimate', 'job.yaml', '--tp', '4', '--dp', '4'], 2,
      ['world', 'dp 4 · pp 1 = 16 ranks', '8 devices', 'hint: --dp 2 would do'], ['estimate', 'job.yaml', '--tp', '4', '--dp', '2']),
     ('estimate-tp-3', 'tp 3 on 8 devices', ['estimate', 'job.yaml', '--tp', '3'], 2, ['tp 3', '8 devices', '(dp 2 is derived)', 'hint: --tp 2 or --tp 4 would do'],
@@ -363,7 +364,7 @@ MISTAKES = [
     ('estimate-overlap', 'an overlap that does not exist', ['estimate', 'job.yaml', '--overlap', 'gradients'], 2, ['"gradients"', 'grad, param, p2p, tp']),
     ('estimate-micro-batch', 'no samples in a micro-batch', ['estimate', 'job.yaml', '--micro-batch', '0'], 2, ['"0"', 'a number from 1']),
 
-    # ---- plans -----------------------------------------------------------------------------------------------------------------------
+    # ---- plans ------------------------------------------------------------------------------------------------------
     ('plan-absent', 'a plan that is not there', ['simulate', 'plann.json'], 3, ['plann.json', 'did you mean plan.json?'], ['simulate', 'plan.json']),
     ('plan-job', 'a job where a plan is wanted', ['simulate', 'job.yaml'], 3, ['found a job file', 'espalier plan job.yaml -o DIR'], ['plan', 'job.yaml', '-o', 'made-so']),
     ('plan-cut', 'a plan that ends in the middle', ['check', 'half.json'], 3, ['half.json:', 'end']),
@@ -378,7 +379,7 @@ MISTAKES = [
     ('import-no-job', 'an import without a job', ['import', 'galvatron', 'plan.json'], 2, ['no --job', 'JOB.yaml']),
     ('import-not-galvatron', "a plan of ours where Galvatron's is wanted", ['import', 'galvatron', 'plan.json', '--job', 'job.yaml'], 3, ['plan.json', 'found a plan', 'espalier export galvatron plan.json']),
 
-    # ---- launch files ------------------------------------------------------------------------------------------------------------
+    # ---- launch files -----------------------------------------------------------------------------------------------
     ('launch-variable', 'a variable that the script does not assign', megatron('launch.sh'), 3,
      ['launch.sh:2: found --tensor-model-parallel-size = "$TP"', 'hint: --arg TP=…'], megatron('launch.sh', '--arg', 'TP=2')),
     ('launch-parameters', 'positional parameters', megatron('parameters.sh'), 3, ['2 faults', 'what the script asks for: --arg 1=… --arg 2=…'],
@@ -411,7 +412,7 @@ MISTAKES = [
     ('launch-mx', 'MX formats', imported('torchtitan', 'components.toml'), 3, ['2 faults', 'quantize.grouped_mm.mx.fqns', 'model.converters = [mx]']),
     ('launch-zero', 'sections of DeepSpeed without a price', imported('deepspeed', 'zero.json'), 3,
      ['2 faults', 'zero_hpz_partition_size = 8', 'hybrid_engine.enabled = True']),
-    # ---- improve -----------------------------------------------------------------------------------------------------------------
+    # ---- improve ----------------------------------------------------------------------------------------------------
     ('improve-format', 'no --from', ['improve', 'present.sh', '--cluster', 'clusters/lab.yaml'], 2, ['--from']),
     ('improve-format-name', 'a format that does not exist', ['improve', '--from', 'megatron', 'present.sh', '--cluster', 'clusters/lab.yaml'], 2, ['megatron-args'],
      ['improve', '--from', 'megatron-args', 'present.sh', '--cluster', 'clusters/lab.yaml']),
@@ -420,7 +421,7 @@ MISTAKES = [
     ('improve-out', 'the changed file into a folder that is not there', ['improve', '--from', 'megatron-args', 'present.sh', '--cluster', 'clusters/lab.yaml', '-o', 'absent/new.sh'], 2,
      ['absent/new.sh']),
 
-    # ---- measured runs and calibrations ------------------------------------------------------------------------------------------
+    # ---- measured runs and calibrations -----------------------------------------------------------------------------
     ('runs-csv', 'a table instead of records', ['validate', 'runs.csv'], 3, ['runs.csv:1:1', 'text that is not JSON ("id,tp,pp")', 'a CSV table is not read']),
     ('runs-cut', 'a record that ends in the middle', ['validate', 'cut.jsonl'], 3, ['cut.jsonl:1']),
     ('runs-empty', 'an empty file of records', ['validate', 'empty.yaml'], 3, ['empty.yaml', 'record']),
@@ -452,7 +453,7 @@ MISTAKES = [
     ('calibration-absent', 'a calibration that is not there', ['plan', 'job.yaml', '--calibration', 'mine.yaml'], 3, ['mine.yaml: found no such file']),
 ]
 
-# What is accepted, with a remark on stderr that must hold these words (none: nothing is said).
+# Accepted inputs, with a remark on stderr that must hold these words (none: no remark).
 REMARKS = [
     ('accept-adamw', sets('training.optimizer=AdamW', 'training.precision=BF16', 'search.fix={tp: 1, pp: 1}'), []),
     ('accept-bfloat16', sets('training.precision=torch.bfloat16', 'search.fix={tp: 1, pp: 1}'), []),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is broken: plans of a small model with derived claims, one for each schedule, and six plans of real models whose
-// claims are simulated.
+// Provides the plans to break: plans of a small model with derived claims, one for each schedule, and six plans of
+// real models whose claims are simulated.
 #pragma once
 
 #include <memory>
@@ -51,7 +51,7 @@ inline std::vector<Case> synthetic_cases() {
   return cases;
 }
 
-/// A plan of the six, by name, its job and a truthful case of it.
+/// Holds one of the six plans by name, with its job and a true case of it.
 struct RealPlan {
   std::string name;
   Job job;
@@ -79,7 +79,7 @@ inline Case truthful_case(const Job& job, const Plan& plan) {
   return c;
 }
 
-/// Embedding and head of a tied model on one stage, in three layers of strategies.
+/// Makes a plan with embedding and head of a tied model on one stage, in three layers of strategies.
 inline Plan layer_wise(const Job& job, const Strategy& outer, const Strategy& inner, const Schedule& schedule) {
   Plan plan = make_uniform_plan(job.model, job.cluster, job.training, job.engine, outer, schedule, SplitPolicy::balanced);
   plan.model_source = job.model_source;
@@ -102,7 +102,7 @@ inline Strategy real_strategy(std::int32_t dp, std::int32_t tp, std::int32_t zer
   return s;
 }
 
-/// Tied, encoder-decoder on four stages, mixture of experts, layer-wise, interleaved, zb-v.
+/// Returns plans that are tied, encoder-decoder on four stages, mixture of experts, layer-wise, interleaved and zb-v.
 inline const std::vector<RealPlan>& real_plans() {
   static const std::vector<RealPlan> plans = [] {
     std::vector<RealPlan> all;
@@ -138,7 +138,7 @@ inline const std::vector<RealPlan>& real_plans() {
   return plans;
 }
 
-/// Synthetic and real ones.
+/// Returns the synthetic and the real cases.
 inline std::vector<Case> all_cases() {
   std::vector<Case> cases = synthetic_cases();
   for (const RealPlan& real : real_plans()) cases.push_back(real.truth);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers of what-if and --survive falsified in one value each: bytes, links, seconds, horizons, nodes, plans. The
+// Falsifies answers of what-if and --survive in one value each: bytes, links, seconds, horizons, nodes, plans. The
 // check of answers must name it.
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ const std::vector<Answer>& answers() {
   return all;
 }
 
-/// Under a digest computed again, which alone would reject all of them.
+/// Returns the findings under a recomputed digest; the old digest alone would reject all of them.
 std::vector<Finding> findings_of(const std::string& mutated) {
   const std::string text = resealed(base::read_json(mutated, "answer")->root);
   const auto report = check_answer_to_change(text, "answer");
@@ -94,7 +94,7 @@ void set(Node& node, std::int64_t value) {
 
 Node* member(Node& node, const std::string& key) { return const_cast<Node*>(node.find(key)); }
 
-/// Calls change(action) for the first possible action for which it returns true.
+/// Calls change(action) for each possible action until it returns true.
 using Break = std::function<bool(Node&)>;
 Break in_action(const std::string& action, const Break& change) {
   return [=](Node& root) {
@@ -108,7 +108,7 @@ Break in_action(const std::string& action, const Break& change) {
     return false;
   };
 }
-/// A whole number or a time of an action, times a factor; false where it is 0 or null.
+/// Multiplies a whole number or a time of an action by a factor; returns false where it is 0 or null.
 Break times(const std::string& path, double factor) {
   return [=](Node& action) {
     Node* node = value_at(action, path);
@@ -120,7 +120,7 @@ Break times(const std::string& path, double factor) {
     return true;
   };
 }
-/// The first link whose name ends so.
+/// Changes the first link whose name has this ending.
 Break link(const std::string& end, const std::function<bool(Node& links, std::size_t at)>& change) {
   return [=](Node& action) {
     Node* links = member(action, "bytes_per_link");
@@ -184,7 +184,7 @@ std::vector<ChangeMutation> mutations() {
        in_action("re-place",
                  [](Node& a) {
                    Node* nodes = member(a, "nodes");
-                   std::swap(nodes->items[0], nodes->items[2]);  // of different stages
+                   std::swap(nodes->items[0], nodes->items[2]);  // nodes of different stages
                    return true;
                  })},
       {"a node that is gone is used", "re-place: plan",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a planner claims, falsified in one way each: bytes, messages, peaks, limits, times.
+// Falsifies claims of a planner in one way each: bytes, messages, peaks, limits, times.
 #include "cases.h"
 #include "tables.h"
 #include "tools.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Figures = std::vector<std::int64_t> Claims::*;
 
-/// One figure of the first or the last stage or chunk, times `factor`.
+/// Multiplies one figure of the first or the last stage or chunk by `factor`.
 Break scale(Figures figures, double factor, bool last) {
   return [=](Case& c) {
     std::int64_t& bytes = last ? (c.claims.*figures).back() : (c.claims.*figures).front();
@@ -23,7 +23,8 @@ Break scale_time(double factor) {
     return true;
   };
 }
-/// A case whose claims are simulated, not derived: the middle of two bounds may be moved.
+/// Selects cases whose claims are simulated, not derived. In a derived case the claim is the middle of two bounds,
+/// which may be moved.
 Break of_simulated(const Break& change) {
   return [change](Case& c) { return simulated_figures(c).front() == c.claims.iteration_ns && change(c); };
 }
@@ -157,8 +158,8 @@ std::vector<Mutation> claim_mutations() {
 
 TEST(Mutation, FalseClaimsAreRejected) { expect_rejected(claim_mutations(), all_cases()); }
 
-// The measure: the derived bound reaches 0.8 of the simulated time on each of the six plans, the derived peak 2
-// %.
+// This is the criterion: on each of the six plans, the derived bound reaches 0.8 of the simulated time and
+// the derived peak is within 2 %.
 TEST(Mutation, DerivedBoundsAreTightOnTheSixPlans) {
   for (const RealPlan& real : real_plans()) {
     const Case& c = real.truth;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random fields of programs and plans set to random values.
+// Sets random fields of programs and plans to random values.
 #include <random>
 
 #include "cases.h"
@@ -8,7 +8,7 @@
 namespace espalier::mutation {
 namespace {
 
-/// Any one field of any pass or transfer, changed to anything else, is found. Nothing crashes on the way.
+/// Any change of any one field of any pass or transfer is found, and nothing crashes.
 TEST(Mutation, EveryFieldOfPassesAndTransfersMatters) {
   std::mt19937 engine(7);
   const auto upto = [&](std::int64_t n) { return static_cast<std::int64_t>(engine() % static_cast<std::uint32_t>(n)); };
@@ -28,7 +28,7 @@ TEST(Mutation, EveryFieldOfPassesAndTransfersMatters) {
     if (field == 3) i.bucket = static_cast<std::uint8_t>(value);
     if (field == 4) i.peer = static_cast<std::int32_t>(value);
     if (field == 5) i.match = static_cast<std::int32_t>(value);
-    if (field == 6) i.id ^= 1;  // of a transfer, the other direction
+    if (field == 6) i.id ^= 1;  // the other direction of a transfer
     const Instruction after = i;
     const bool same = before.kind == after.kind && before.id == after.id && before.microbatch == after.microbatch &&
                       before.bucket == after.bucket && before.peer == after.peer && before.match == after.match;

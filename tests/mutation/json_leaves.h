@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leaves of a JSON document and what is done to them: another plausible value, an absurd one, none. Shared by the
-// mutation of every leaf and the fuzzer of `check`, which puts the results through the check of documents.
+// Changes leaves of a JSON document to another plausible value, an absurd one, or none. The mutation of every leaf
+// and the fuzzer of `check` share it; the fuzzer passes the results through the check of documents.
 #pragma once
 
 #include <cmath>
@@ -40,7 +40,7 @@ inline void walk(const Node& node, const std::string& path, std::vector<std::siz
   }
 }
 
-/// The answer of `espalier check`; a refusal to read is a report with one finding, "reader".
+/// Returns the answer of `espalier check`; a document that cannot be read gives a report with one finding, "reader".
 inline CheckReport checked(const std::string& text) {
   const auto refused = [](const Error& error) { return CheckReport{{{"reader", false, error.message()}}}; };
   if (is_answer_to_change(text)) {
@@ -79,8 +79,8 @@ inline void remove_leaf(Node& root, const Leaf& leaf) {
     node.items.erase(node.items.begin() + at);
 }
 
-/// The document with a digest that fits its content, as somebody writes it who edits a document and computes the digest
-/// again.
+/// Returns the document with a digest that fits its content, as if someone edited the document and
+/// recomputed the digest.
 inline std::string resealed(Node root) {
   for (auto& [key, node] : root.members)
     if (key == "digest") {
@@ -104,9 +104,10 @@ inline void set_real(Node& node, double value) {
 
 inline std::size_t below(Engine& engine, std::size_t n) {
   return engine() % n;
-}  // not std::uniform_int_distribution: same on every library
+}  // not std::uniform_int_distribution: this is the same on every library
 
-/// Another plausible text: a hash with one digit changed, a word of the document, or a letter more.
+/// Returns another plausible text: a hash with one digit changed, a word of the document, or the text with
+/// an additional letter.
 inline std::string other_text(const std::string& text, const std::vector<std::string>& words, Engine& engine) {
   const bool hash = text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (hash) return text.substr(0, 15) + (text.back() == '0' ? "1" : "0");
@@ -114,7 +115,7 @@ inline std::string other_text(const std::string& text, const std::vector<std::st
   return below(engine, 2) == 0 && word != text ? word : text + "x";
 }
 
-/// Another value of the leaf's type.
+/// Gives the leaf another value of its type.
 inline void change(Node& node, const std::vector<std::string>& words, Engine& engine) {
   switch (node.kind) {
     case NodeKind::null: return set_integer(node, 1);
@@ -135,7 +136,7 @@ inline void change(Node& node, const std::vector<std::string>& words, Engine& en
   }
 }
 
-/// Values that no document should hold: what readers and checks must survive.
+/// Gives the leaf a value that no document should hold and that readers and checks must survive.
 inline void make_absurd(Node& node, Engine& engine) {
   constexpr std::int64_t whole[] = {-1, 0, 7, 1000, 65'535, 1 << 20, 2'147'483'647, std::int64_t{1} << 40, std::int64_t{1} << 62};
   switch (below(engine, 8)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans whose layers have strategies of their own.
+// Provides plans whose layers have their own strategies.
 #pragma once
 
 #include "suite.h"
@@ -27,7 +27,7 @@ inline Strategy beside(Strategy s) {
   return s;
 }
 
-// Embedding, two blocks, head on two devices: data-parallel, split, data-parallel again.
+// Returns embedding, two blocks and head on two devices: data-parallel, split, data-parallel again.
 inline Case smallest() {
   return make_layered_case(model_of(gpt(2)), {{{0, 0, spread(2, 1, 1)}, {1, 2, spread(1, 1, 2)}, {3, 3, spread(2, 1, 1)}}},
                            schedule_of(ScheduleKind::one_f_one_b, 1, 1, 2));
@@ -44,24 +44,24 @@ inline std::vector<Case> layered_cases() {
     EXPECT_TRUE(cases.back().check().ok()) << broken(cases.back().check());
     EXPECT_FALSE(cases.back().plan.uniform());
   };
-  // four samples on four devices, everything overlapped
+  // This plan has four samples on four devices, with everything overlapped.
   const Strategy full = recomputed(spread(2, 1, 2, 2), RecomputeKind::full, 2),
                  some = recomputed(spread(1, 1, 4), RecomputeKind::selective);
   add(model,
       {{{0, 1, beside(spread(4, 1, 1))}, {2, 3, beside(full)}}, {{4, 5, beside(some)}, {6, 7, beside(spread(4, 1, 1, 3))}}},
       schedule_of(K::one_f_one_b, 2, 1, 4));
-  // two samples on two devices, nothing overlapped
+  // This plan has two samples on two devices, without overlap.
   add(model,
       {{{0, 1, spread(2, 1, 1)}},
        {{2, 2, spread(1, 1, 2)}, {3, 3, spread(1, 2, 1)}},
        {{4, 5, spread(2, 1, 1, 1)}},
        {{6, 7, spread(1, 1, 2)}}},
       schedule_of(K::interleaved, 2, 2, 4));
-  // two samples on four devices: dp 4 is too many
+  // Two samples are on four devices here, so dp 4 is not possible.
   add(model, {{{0, 2, spread(2, 1, 2)}, {3, 3, spread(1, 1, 4)}}, {{4, 7, spread(2, 2, 1)}}}, schedule_of(K::gpipe, 2, 1, 4));
   add(model_of(gpt(6)), {{{0, 3, spread(2, 1, 1, 1)}}, {{4, 5, spread(1, 1, 2)}, {6, 7, spread(2, 1, 1, 1)}}},
       schedule_of(K::zb_h1, 2, 1, 4));
-  // tied models: embedding and head alike, what lies between as it likes
+  // Tied models have one strategy for embedding and head, and any between them.
   const Model tied = model_of(gpt(6));
   const Strategy gathered = beside(spread(4, 1, 1, 3));
   add(tied, {{{0, 1, gathered}, {2, 3, beside(full)}}, {{4, 5, beside(some)}, {6, 7, gathered}}},

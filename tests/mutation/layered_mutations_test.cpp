@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be wrong with ranges of layers is found by name.
+// Every fault of ranges of layers is found by name.
 #include "layered_cases.h"
 #include "tables.h"
 #include "tools.h"
@@ -7,7 +7,7 @@
 namespace espalier::mutation {
 namespace {
 
-/// The ranges of the plan, in the order of the document.
+/// Returns the ranges of the plan, in the order of the document.
 std::vector<LayerRange*> ranges_of(Plan& plan) {
   std::vector<LayerRange*> out;
   for (Stage& stage : plan.only_pipeline().stages)
@@ -16,7 +16,7 @@ std::vector<LayerRange*> ranges_of(Plan& plan) {
   return out;
 }
 
-/// Changes the last range that is wanted; the program is lowered again, as a planner would.
+/// Changes the last matching range and lowers the program again, as a planner would.
 Break last_range(const std::function<bool(const Strategy&)>& wanted, const std::function<void(LayerRange&)>& change) {
   return [=](Case& c) {
     const std::vector<LayerRange*> ranges = ranges_of(c.plan);
@@ -29,11 +29,11 @@ Break last_range(const std::function<bool(const Strategy&)>& wanted, const std::
     return false;
   };
 }
-/// Only where embedding and head do not share a table, whose layout another rule speaks of.
+/// Applies only where embedding and head do not share a table, whose layout is checked by another rule.
 Break untied(const Break& change) {
   return [change](Case& c) { return !c.model.tied_embeddings && change(c); };
 }
-/// Only where the last range of the document ends with the head.
+/// Applies only where the last range of the document ends with the head.
 Break head_last(const Break& change) {
   return [change](Case& c) {
     const std::int32_t last = ranges_of(c.plan).back()->last;
@@ -63,7 +63,7 @@ Break move_border(bool claims) {
   };
 }
 
-/// Two ranges of one chunk, the first in a chunk that has several.
+/// Changes two ranges of one chunk, the first chunk that has several.
 bool with_two(Case& c, const std::function<void(Chunk&)>& change) {
   for (Stage& stage : c.plan.only_pipeline().stages)
     for (Chunk& chunk : stage.chunks)
@@ -114,7 +114,7 @@ std::vector<Mutation> range_structure_mutations() {
        last_range(any, [](LayerRange& r) { r.strategy.overlap.p2p = !r.strategy.overlap.p2p; })},
       {"one range overlaps its tp collectives alone", "strategies",
        [](Case& c) {
-         // of two with sequence parallelism
+         // Changes one of at least two ranges with sequence parallelism.
          const std::vector<LayerRange*> ranges = ranges_of(c.plan);
          std::vector<LayerRange*> split;
          for (LayerRange* r : ranges)
@@ -126,7 +126,7 @@ std::vector<Mutation> range_structure_mutations() {
       {"a range on half of the devices", "degrees",
        last_range([](const Strategy& s) { return s.tp > 1; }, [](LayerRange& r) { r.strategy.tp /= 2; })},
       {"a range on devices that are not there", "degrees", last_range(any, [](LayerRange& r) { r.strategy.cp *= 2; })},
-      // Devices stay as they are listed: priced as such, and not what the program was lowered from.
+      // The listed devices stay: the plan is priced with them, but the program was lowered from others.
       {"a range whose stages would be others", "program-layers",
        [](Case& c) {
          const std::vector<LayerRange*> ranges = ranges_of(c.plan);
@@ -247,7 +247,7 @@ TEST(LayeredMutation, BrokenRangesAreRejected) { expect_rejected(range_structure
 TEST(LayeredMutation, BrokenRulesAreRejected) { expect_rejected(range_rule_mutations(), layered_cases()); }
 TEST(LayeredMutation, FalseClaimsAreRejected) { expect_rejected(range_claim_mutations(), layered_cases()); }
 
-// Any border between two ranges may move without harm if the claims move with it.
+// Any border between two ranges may move if the claims move with it.
 TEST(LayeredMutation, MovedBordersWithTheirClaimsAreAccepted) {
   for (Case c : layered_cases()) {
     if (!move_border(false)(c)) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Documents of every kind that `check` reads, written by small jobs, for the mutation of every leaf.
+// Provides documents of every kind that `check` reads, written by small jobs, for the mutation of every leaf.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ struct LeafDocument {
   std::string name, text;
 };
 
-/// Results of one and several node groups, layer-wise, with partitions, of an engine, with everything beside the
-/// answer; what-if, --survive, replan.
+/// Returns results of one and several node groups, layer-wise, with partitions, of an engine, and with all optional
+/// parts of an answer. Also returns answers of what-if, --survive and replan.
 const std::vector<LeafDocument>& leaf_documents();
-/// A plan.json by itself. It claims nothing but summaries and hashes: a changed leaf makes another plan.
+/// Returns a plan.json by itself. It claims only summaries and hashes: a changed leaf makes another plan.
 const LeafDocument& plan_document();
 
 }  // namespace espalier::mutation

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The documents, and the check that truthful ones pass with nothing left unverified.
+// Builds the documents, and checks that true ones pass with nothing left unverified.
 #include "leaf_documents.h"
 
 #include <gtest/gtest.h>

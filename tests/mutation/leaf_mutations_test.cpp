@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every leaf of every kind of document changed to another value of its type or deleted, parts deleted whole, and joint
-// edits: accepted only where `check` lists the key as not verified, and nothing crashes. A subset runs with the other
-// tests; all of it, and 20,000 random documents:
+// Changes every leaf of every kind of document to another value of its type or deletes it. Also deletes whole parts
+// and makes joint edits. `check` may accept an edit only if it lists the key as not verified, and nothing may crash.
+// A subset runs with the other tests. This runs all of it, and 20,000 random documents:
 //   mutation_tests --gtest_also_run_disabled_tests --gtest_filter='LeafMutation.*'
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ struct Counts {
   int tried = 0, rejected = 0, not_verified = 0;
 };
 
-/// Accepted only where the key is listed.
+/// Checks that a mutation is accepted only where the key is listed.
 void judge(const std::string& name, const Node& original, const Node& mutated, const std::string& path, Counts& counts) {
   const std::string text = base::to_json(mutated);
   if (text == base::to_json(original)) return;
@@ -41,7 +41,7 @@ void judge(const std::string& name, const Node& original, const Node& mutated, c
   EXPECT_TRUE(excused) << name << ": " << path << " was changed, and every check holds";
 }
 
-/// Every `step`-th leaf of every document, from `from` on: changed, then deleted.
+/// Changes, then deletes every `step`-th leaf of every document, from `from` on.
 Counts every_leaf(std::size_t from, std::size_t step) {
   Counts counts;
   Engine engine(2026);
@@ -66,7 +66,7 @@ Node* find(Node& root, const std::string& path) {
   return node == nullptr || dot == std::string::npos ? node : find(*node, path.substr(dot + 1));
 }
 
-/// A certificate that contradicts nothing beside it: bound, gap, reason and what the phases claim.
+/// Weakens a certificate without a contradiction: bound, gap, reason and the claims of the phases.
 bool weaken_certificate(Node& root, double share) {
   Node* search = find(root, "search");
   if (search == nullptr) return false;
@@ -82,7 +82,7 @@ bool erase(Node& root, const std::string& key) {
   return std::erase_if(root.members, [&](const auto& member) { return member.first == key; }) > 0;
 }
 
-/// Several values at once, as somebody edits who wants them to agree.
+/// Edits several values at once, so that they agree.
 void joint_edits(const LeafDocument& d, Counts& counts) {
   const Node root = base::read_json(d.text, d.name)->root;
   const auto with = [&](const char* what, const std::function<bool(Node&)>& edit) {
@@ -101,7 +101,7 @@ void joint_edits(const LeafDocument& d, Counts& counts) {
   });
 }
 
-/// Random documents: one to three leaves changed, absurd or deleted, half of them with a digest that fits.
+/// Makes random documents: one to three leaves changed, absurd or deleted, half of them with a digest that fits.
 Counts random_documents(int number, unsigned seed) {
   Counts counts;
   Engine engine(seed);
@@ -134,7 +134,7 @@ Counts random_documents(int number, unsigned seed) {
   return counts;
 }
 
-/// Every range of layers in the document ends far beyond the model: the pipelines of plans, wherever they stand.
+/// Extends every range of layers in the document far beyond the model, in all pipelines of all plans.
 int stretch_ranges(Node& node) {
   int changed = 0;
   for (auto& [key, member] : node.members) {
@@ -165,8 +165,8 @@ TEST(LeafMutation, JointEditsAreRejected) {
 TEST(LeafMutation, RandomDocumentsCrashNothing) { print("random documents", random_documents(300, 1)); }
 TEST(LeafMutation, DISABLED_TwentyThousandDocumentsCrashNothing) { print("random documents", random_documents(20'000, 2)); }
 
-// A document whose digest was computed again passes only with figures that nothing but a search derives: none of the
-// prediction, none of an action's.
+// A document whose digest was recomputed passes only with figures that nothing but a search derives. No figure of the
+// prediction or of an action is among them.
 TEST(LeafMutation, FiguresAreDerivedAgainWhateverTheDigest) {
   Engine engine(5);
   int tried = 0;
@@ -192,7 +192,7 @@ TEST(LeafMutation, FiguresAreDerivedAgainWhateverTheDigest) {
   std::printf("figures with a new digest: %d tried\n", tried);
 }
 
-// Structure first: nothing is priced of a plan that holds layers which its model does not have. Each kind of document,
+// Structure comes first: a plan that holds layers which its model lacks is not priced. Tests each kind of document,
 // and each plan in it alone.
 TEST(LeafMutation, ARangeBeyondTheModelIsAFinding) {
   std::vector<LeafDocument> documents = leaf_documents();
@@ -209,7 +209,7 @@ TEST(LeafMutation, ARangeBeyondTheModelIsAFinding) {
   }
 }
 
-// A plan.json is what it says: a changed leaf is refused, or makes another plan.
+// A plan.json has no other claims: a changed leaf is rejected, or makes another plan.
 TEST(LeafMutation, AChangedPlanIsAnotherPlan) {
   const LeafDocument& d = plan_document();
   const Node root = base::read_json(d.text, d.name)->root;

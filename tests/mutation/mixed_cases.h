@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans on groups of unlike devices, of one pipeline and of several, whose claims are simulated:
+// Provides plans on groups of unlike devices, of one pipeline and of several, whose claims are simulated:
 //
-//   chain        four fast devices and eight slow ones: three stages with other degrees, recomputation and numbers of
-//                layers each
-//   tied         embedding and head of one table on two kinds of device, a stage of tensor parallelism between them
-//   experts      a mixture of experts: experts spread in both stages, whole nodes of another size
-//   slow         one device at half its speed in a group of equal ones
-//   several      a pipeline on each kind, cut otherwise, of other degrees and sizes of micro-batches
-//   tied-several three pipelines of a tied model: two stages, one stage, one stage
+//   chain          four fast devices and eight slow ones: three stages that differ in degrees, recomputation and
+//                  numbers of layers
+//   tied           embedding and head of one table on two kinds of device, a stage of tensor parallelism between them
+//   experts        a mixture of experts: experts spread in both stages, whole nodes of another size
+//   slow           one device at half its speed in a group of equal ones
+//   several        a pipeline on each kind, with different cuts, degrees and sizes of micro-batches
+//   tied-several   three pipelines of a tied model: two stages, one stage, one stage
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@
 
 namespace espalier::mutation {
 
-/// A stage: consecutive devices from `first` on, tp·dp of them, and its number of layers.
+/// Describes a stage: consecutive devices from `first` on, tp·dp of them, and its number of layers.
 struct StageSpec {
   std::int64_t first = 0;
   std::int32_t tp = 1, dp = 1, zero = 0;
@@ -45,7 +45,7 @@ inline Stage stage_of(const StageSpec& spec, const Model& model, std::int32_t& n
   return stage;
 }
 
-/// Micro-batches of `each` samples in all replicas together.
+/// Makes a pipeline with micro-batches of `each` samples in all replicas together.
 inline Pipeline pipeline_on(const Model& model, std::int32_t id, std::int32_t samples, std::int32_t each,
                             const std::vector<StageSpec>& stages) {
   Pipeline out;
@@ -79,7 +79,7 @@ inline Case mixed_case(const Job& job, std::vector<Pipeline> pipelines) {
   return c;
 }
 
-/// A decoder of `blocks` blocks of width 1024.
+/// Returns a decoder of `blocks` blocks of width 1024.
 inline Model mixed_model(std::int64_t blocks, bool tied, bool experts = false) {
   DecoderShape shape;
   shape.layers = blocks;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of plans on unlike devices broken in one way each (messages between unlike stages, gradients that meet
-// between pipelines), and what is claimed about their stages falsified.
+// Breaks programs of plans on unlike devices in one way each (messages between unlike stages, gradients that meet
+// between pipelines), and falsifies claims about their stages.
 #include "mixed_cases.h"
 #include "tables.h"
 #include "tools.h"
@@ -13,13 +13,13 @@ using Figures = std::vector<std::int64_t> Claims::*;
 bool is_meeting(const Program& program, const Instruction& i) {
   return i.kind == Kind::grad_reduce && program.collectives[i.collective()].pipelines.valid();
 }
-/// The `n`-th meeting of a rank class; −1: it has fewer.
+/// Returns the `n`-th meeting of a rank class; −1 if it has fewer.
 std::int32_t meeting_of(const Program& program, std::size_t rank, int n) {
   for (std::int32_t i = program.ranks[rank].begin; i < program.ranks[rank].end; ++i)
     if (is_meeting(program, program.instructions[static_cast<std::size_t>(i)]) && n-- == 0) return i;
   return -1;
 }
-/// Some rank class that meets at least `n` times; −1: none.
+/// Returns a rank class that meets at least `n` times; −1 if there is none.
 std::int32_t rank_that_meets(const Program& program, int n) {
   for (std::size_t r = 0; r < program.ranks.size(); ++r)
     if (meeting_of(program, r, n - 1) >= 0) return static_cast<std::int32_t>(r);
@@ -31,7 +31,7 @@ Break first_meeting(const std::function<bool(Case&, Instruction&)>& change) {
     return rank >= 0 && change(c, at(c.program, meeting_of(c.program, static_cast<std::size_t>(rank), 0)));
   };
 }
-/// The first collective between pipelines.
+/// Changes the first collective between pipelines.
 Break meeting_table(const std::function<bool(Case&, Collective&)>& change) {
   return [change](Case& c) {
     for (std::size_t i = 0; i < c.program.collectives.size(); ++i) {
@@ -41,7 +41,7 @@ Break meeting_table(const std::function<bool(Case&, Collective&)>& change) {
     return false;
   };
 }
-/// The first message between two stages.
+/// Changes the first message between two stages.
 Break first_message(Kind kind, const std::function<bool(Case&, Instruction&)>& change) {
   return [=](Case& c) {
     const std::int32_t index = index_of(c.program, kind);
@@ -57,7 +57,7 @@ Break scaled_stage(Figures figures, std::size_t stage, double factor) {
     return scaled != bytes[stage] && (bytes[stage] = scaled, true);
   };
 }
-/// Figures of two stages that differ by more than the check allows for exchanged.
+/// Swaps figures of two stages that differ by more than the tolerance of the check.
 Break exchanged(Figures figures) {
   return [=](Case& c) {
     std::vector<std::int64_t>& bytes = c.claims.*figures;
@@ -76,7 +76,7 @@ Break scaled_time(double factor) {
     return true;
   };
 }
-/// The cluster is another one than the claims were made for.
+/// Replaces the cluster that the claims were made for.
 Break other_cluster(const std::function<bool(Cluster&)>& change) {
   return [change](Case& c) { return change(c.cluster); };
 }

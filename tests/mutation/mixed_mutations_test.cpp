@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be wrong with a plan on unlike devices, or with one of several pipelines, is found by name: every mutation,
+// Every fault of a plan on unlike devices, or of one with several pipelines, is found by name: every mutation,
 // wherever it applies.
 #include "mixed_cases.h"
 #include "tables.h"
@@ -12,7 +12,7 @@ using Stages = std::vector<Stage>;
 
 Strategy& strategy_of(Stage& stage) { return stage.chunks.front().ranges.front().strategy; }
 
-/// The stages of one pipeline after another, until one can be changed.
+/// Changes the stages of one pipeline after another, until a change succeeds.
 Break in_some_pipeline(const std::function<bool(Pipeline&)>& change) {
   return [change](Case& c) {
     return std::any_of(c.plan.pipelines.begin(), c.plan.pipelines.end(), [&](Pipeline& p) { return change(p); });
@@ -22,8 +22,8 @@ Break in_some_stage(const std::function<bool(Stage&)>& change) {
   return in_some_pipeline(
       [change](Pipeline& p) { return std::any_of(p.stages.begin(), p.stages.end(), [&](Stage& s) { return change(s); }); });
 }
-/// The last stage of the last pipeline, which is on another kind of device than the first, with the program of what
-/// came of it.
+/// Changes the last stage of the last pipeline, which is on another kind of device than the first, and lowers
+/// the program again.
 Break last_stage_lowered(const std::function<bool(Stage&)>& change) {
   return [change](Case& c) {
     if (!change(c.plan.pipelines.back().stages.back())) return false;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers on unlike devices falsified in one value each: figures, prices, bounds, counters, what stands beside the
-// answer. One answer is a pipeline through two kinds of device that neither could hold alone, the other a pipeline on
-// each kind.
+// Falsifies answers on unlike devices in one value each: figures, prices, bounds, counters, alternatives. One answer
+// is a pipeline through two kinds of device that neither could hold alone, the other a pipeline on each kind.
 #include <cmath>
 
 #include "cases.h"
@@ -39,7 +38,7 @@ const std::vector<ResultCase>& mixed_results() {
   return cases;
 }
 
-/// Multiplies a number; false where there is none.
+/// Multiplies a number; returns false where there is none.
 std::function<bool(Node&)> times(const std::string& path, double factor) {
   return [=](Node& root) {
     Node* node = value_at(root, path);
@@ -148,7 +147,7 @@ TEST(MixedResult, TruthfulAnswersPass) {
   EXPECT_EQ(several->plan.pipelines.size(), 2U);
 }
 
-// One stage on one kind: the other is left out, which `any` allows and `all` does not.
+// One stage is on one kind: the other is left out, which `any` allows and `all` does not.
 TEST(MixedResult, ADeviceThatIsLeftOutIsNamed) {
   ResultCase c =
       mixed_answer("one stage", "llama-3.2-1b",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans broken in one way each: the finding of the right name fails.
+// Breaks plans in one way each: the finding of the right name fails.
 #include "cases.h"
 #include "plan/listed_devices.h"
 #include "tables.h"
@@ -8,7 +8,7 @@
 namespace espalier::mutation {
 namespace {
 
-/// Exchanges two devices of the lists, if that leaves groups of a kind that lie otherwise than others.
+/// Exchanges two devices of the lists; returns true if groups of a kind then have different placements.
 bool exchange_places(Case& c, std::size_t stage, std::int64_t place, std::size_t other_stage, std::int64_t other_place) {
   std::vector<Stage>& stages = c.plan.only_pipeline().stages;
   StageDevices devices = stage_devices(c.plan.only_pipeline());
@@ -78,7 +78,8 @@ std::vector<Mutation> plan_mutations() {
          c.plan.only_pipeline().stages.back().devices.back().first += 1;
          return true;
        }},
-      // Orders of a plan's own are priced where groups of a kind lie alike; these tear single groups across nodes.
+      // A plan's own orders are priced where groups of a kind have equal placements; these tear single
+      // groups across nodes.
       {"a tensor group is torn across nodes", "device-order",
        [](Case& c) { return exchange_places(c, 0, 1, 0, nodes_devices(c)); }},
       {"two stages exchange one device", "device-order", [](Case& c) { return exchange_places(c, 0, 0, 1, 1); }},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs broken in one way each: instructions missing, doubled, out of order, on the wrong stream.
+// Breaks programs in one way each: instructions missing, doubled, out of order, on the wrong stream.
 #include "cases.h"
 #include "tables.h"
 #include "tools.h"
@@ -34,15 +34,15 @@ bool backward_first(Case& c) {
   return false;
 }
 
-/// The first receive of a gradient on stage 0 moves before everything the rank does: the rank waits for what only it
-/// can start.
+/// Moves the first receive of a gradient on stage 0 before everything else, so that the rank waits for a message that
+/// only the rank itself can trigger.
 bool receive_too_early(Case& c) {
   const RankClass& rank = c.program.ranks.front();
   for (std::int32_t i = rank.begin; i < rank.end; ++i) {
     if (at(c.program, i).kind != Kind::recv || !c.program.carries_gradient(at(c.program, i))) continue;
     for (std::int32_t f = rank.begin; f < i; ++f) {
       if (at(c.program, f).kind != Kind::forward) continue;
-      // forward f now waits for the gradient that needs f: put the receive on f's stream, before it
+      // Forward f now waits for the gradient that needs f: put the receive on f's stream, before it.
       std::vector<Instruction>& all = c.program.instructions;
       std::rotate(all.begin() + f, all.begin() + i, all.begin() + i + 1);
       for (Instruction& instruction : all) {
@@ -72,7 +72,7 @@ bool optimizer_early(Case& c) {
   return false;
 }
 
-/// A reduction of the first rank waits for the first backward instead of the last.
+/// Makes a reduction of the first rank wait for the first backward instead of the last.
 bool reduce_early(Case& c) {
   const std::int32_t reduce = index_of(c.program, Kind::grad_reduce);
   const std::int32_t first = index_of(c.program, [](const Instruction& i) {
@@ -110,8 +110,8 @@ Break duplicate(Kind kind) {
     const std::int32_t last = c.program.ranks.back().end - 1;
     const std::int32_t index = index_of(c.program, kind);
     if (index < 0) return false;
-    // append a copy to the last rank; for passes of another stage that is superfluous work, for its own it is done
-    // twice
+    // Appends a copy to the last rank. A pass of another stage is then superfluous work, a pass of its own
+    // is done twice.
     Instruction copy = at(c.program, index);
     copy.wait0 = last;
     copy.wait1 = -1;

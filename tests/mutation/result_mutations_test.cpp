@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Falsified predictions, certificates, counters, alternatives and summaries of result.json.
+// Falsifies predictions, certificates, counters, alternatives and summaries of result.json.
 #include <cmath>
 
 #include "result_suite.h"
@@ -34,7 +34,7 @@ Node flag_node(bool value) {
   return node;
 }
 
-/// Replaces the value at `path` by change(value); false where there is none, or where nothing changes.
+/// Replaces the value at `path` by change(value); returns false where there is none, or where nothing changes.
 std::function<bool(Node&)> at(const std::string& path, const std::function<Node(const Node&)>& change) {
   return [=](Node& root) {
     Node* node = value_at(root, path);
@@ -55,7 +55,7 @@ Node scaled(const Node& n, double factor) {
 std::function<bool(Node&)> scale(const std::string& path, double factor) {
   return at(path, [factor](const Node& n) { return scaled(n, factor); });
 }
-/// A nanosecond of seconds, a byte of bytes.
+/// Changes seconds by a nanosecond and bytes by one.
 std::function<bool(Node&)> nudge(const std::string& path) {
   return at(path,
             [](const Node& n) { return n.kind == NodeKind::integer ? integer_node(n.integer + 1) : real_node(n.real + 1e-9); });
@@ -69,7 +69,7 @@ std::function<bool(Node&)> remove(const std::string& parent, const std::string& 
   };
 }
 
-/// A figure of the prediction and the finding that speaks of it.
+/// Names a figure of the prediction and the finding that covers it.
 struct Figure {
   const char* path;
   const char* finding;
@@ -267,7 +267,7 @@ TEST(ResultMutation, FalsifiedFiguresAreRejected) { expect_rejected(figure_mutat
 TEST(ResultMutation, FalsifiedSearchesAreRejected) { expect_rejected(certificate_mutations()); }
 TEST(ResultMutation, FalsifiedDocumentsAreRejected) { expect_rejected(document_mutations()); }
 
-// The suite as a whole: at least 150 kinds over at least six plans.
+// The suite as a whole has at least 150 kinds over at least six plans.
 TEST(Mutation, AtLeast150KindsOnSixPlans) {
   const std::size_t kinds = plan_mutations().size() + program_mutations().size() + claim_mutations().size() +
                             tied_mutations().size() + range_structure_mutations().size() + range_rule_mutations().size() +

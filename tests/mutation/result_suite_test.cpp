@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The documents that are falsified, and the check that truthful ones pass.
+// Builds the documents to falsify, and checks that true ones pass.
 #include <algorithm>
 #include <charconv>
 
@@ -69,7 +69,7 @@ Node* value_at(Node& root, const std::string& path) {
 std::vector<Finding> findings_of(const ResultCase& c, const std::string& mutated) {
   const auto document = base::read_json(mutated, c.name);
   if (!document) return {{"reader", false, document.error().message()}};
-  const std::string text = resealed(document->root);  // the digest alone would reject all of them
+  const std::string text = resealed(document->root);  // the old digest alone would reject all of them
   const auto read = result_from_json(text, c.name);
   if (!read) return {{"reader", false, read.error().message()}};
   const auto job = job_of_plan(read->plan);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutations: each breaks one thing and names the finding that must fail. A new kind of breakage is one row of a table
-// (tables.h).
+// Defines mutations: each breaks one thing and names the finding that must fail. A new kind of breakage is one row of
+// a table (tables.h).
 //
-// On every case to which it applies, a mutation is rejected by that finding, or it is proven harmless: the check
-// accepts what came of it, and simulating that (the mutated plan by the mutated program) gives the figures of the
-// unbroken case to the nanosecond and the byte.
+// Wherever a mutation applies, that finding rejects it, or it is proven harmless. Harmless means that the check
+// accepts the mutated case, and that the mutated plan by the mutated program gives the same simulated figures. They
+// must equal those of the unbroken case to the nanosecond and the byte.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,12 +24,12 @@ namespace espalier::mutation {
 using namespace check;        // NOLINT: every name below is one of the check's
 using namespace check::test;  // NOLINT
 
-/// Breaks a case and returns true, or finds nothing to break and returns false.
+/// Breaks a case and returns true, or returns false if there is nothing to break.
 using Break = std::function<bool(Case&)>;
 
 struct Mutation {
   const char* name;
-  const char* finding;  ///< that must fail
+  const char* finding;  ///< name of the finding that must fail
   Break apply;
 };
 
@@ -42,7 +42,7 @@ inline Job job_of(const Case& c) {
   return job;
 }
 
-/// Time and peaks of the case's plan by the case's own program; empty when it cannot be simulated.
+/// Returns time and peaks of the case's plan by the case's own program; empty if it cannot be simulated.
 inline std::vector<std::int64_t> simulated_figures(const Case& c) {
   const EngineModel* engine = find_engine(c.plan.engine);
   if (engine == nullptr) return {};
@@ -57,7 +57,7 @@ inline std::vector<std::int64_t> simulated_figures(const Case& c) {
   return figures;
 }
 
-/// Claims untouched, the check content, and what is simulated is what was simulated before.
+/// Returns true if the claims are unchanged, the check passes, and the simulated figures are the same as before.
 inline bool harmless(const Case& before, const Case& after, const CheckReport& report) {
   const bool same_claims = before.claims.iteration_ns == after.claims.iteration_ns &&
                            before.claims.peak_bytes_per_stage == after.claims.peak_bytes_per_stage;
@@ -66,7 +66,7 @@ inline bool harmless(const Case& before, const Case& after, const CheckReport& r
   return !figures.empty() && figures == simulated_figures(before);
 }
 
-/// Every mutation applies to at least one case, and wherever it applies it is rejected by name or harmless.
+/// Checks that every mutation applies to at least one case, and is rejected by name or harmless wherever it applies.
 inline void expect_rejected(const std::vector<Mutation>& mutations, const std::vector<Case>& cases) {
   int rejected = 0, proven = 0;
   for (const Mutation& mutation : mutations) {
@@ -93,7 +93,7 @@ inline void expect_rejected(const std::vector<Mutation>& mutations, const std::v
               static_cast<int>(cases.size()), rejected, proven);
 }
 
-/// The same where nothing may pass as harmless: whichever pipeline it is in, the finding of that name fails.
+/// Checks mutations of which none may pass as harmless: in any pipeline, the finding of that name fails.
 inline void expect_named(const std::vector<Mutation>& mutations, const std::vector<Case>& cases) {
   int rejected = 0;
   for (const Mutation& mutation : mutations) {

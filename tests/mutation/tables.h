@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of mutations, one file each; kinds_test.cpp counts them.
+// Declares the tables of mutations, one file each; kinds_test.cpp counts them.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tied and shared tables: embedding and head under two layouts, copies forgotten or counted twice, gradients not
-// exchanged.
+// Mutates tied and shared tables: embedding and head under two layouts, copies forgotten or counted twice,
+// gradients not exchanged.
 #include "cases.h"
 #include "plan/engine_policies.h"
 #include "tables.h"
@@ -9,7 +9,8 @@
 namespace espalier::mutation {
 namespace {
 
-/// The head of a tied model as a range of its own, its strategy changed; false when `change` finds nothing to change.
+/// Makes the head of a tied model a range of its own with a changed strategy; returns false if `change` has
+/// nothing to change.
 Break head_otherwise(const std::function<bool(const Case&, Strategy&)>& change) {
   return [change](Case& c) {
     if (!c.model.tied_embeddings) return false;
@@ -44,7 +45,7 @@ void shard_over_all(Strategy& s, std::int32_t zero) {
   s.shard = zero > 0 ? static_cast<std::int32_t>(s.data_ranks()) : 1;
 }
 
-/// Exchanges a factor of two between two degrees.
+/// Moves a factor of two from one degree to another.
 Break trade(std::int32_t Strategy::*more, std::int32_t Strategy::*less) {
   return head_otherwise([=](const Case& c, Strategy& s) {
     if (s.*less % 2 != 0) return false;
@@ -68,7 +69,7 @@ Break another_zero(std::int32_t zero) {
 
 View view_of_case(const Case& c) { return make_view(c.plan, c.model, c.cluster); }
 
-/// Bytes of one copy of the table with its states on a rank of stage 0.
+/// Returns the bytes of one copy of the table with its states on a rank of stage 0.
 std::int64_t table_bytes(const Case& c) {
   const View view = view_of_case(c);
   const StatePolicy bytes = bytes_of(view);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small steps from which mutations of plans and programs are made.
+// Provides small steps from which mutations of plans and programs are made.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ inline std::int32_t index_of(const Program& program, Kind kind) {
 }
 inline Instruction& at(Program& program, std::int32_t index) { return program.instructions[static_cast<std::size_t>(index)]; }
 
-/// Removes an instruction as if it had never been written: later indices shift, waits for it vanish.
+/// Removes an instruction as if it had never been written: later indices shift, and waits for it vanish.
 inline void erase(Program& program, std::int32_t index) {
   program.instructions.erase(program.instructions.begin() + index);
   const auto shift = [index](std::int32_t& reference) {
@@ -62,7 +62,7 @@ inline Break erase_first(Kind kind) {
   };
 }
 
-/// Exchanges what two instructions of one rank do; waits and matches stay with the work.
+/// Swaps the work of two instructions of one rank; waits and matches stay with the work.
 inline void swap_work(Program& program, std::int32_t a, std::int32_t b) {
   Instruction &x = at(program, a), &y = at(program, b);
   std::swap(x.kind, y.kind);

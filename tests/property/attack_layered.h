@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attacks the answer of a layer-wise or full search with the search's own evaluator and nothing else of it. The
-// answer's layers, boundaries, overlap switches and schedule are perturbed, a few at once and at random; none of the
-// plans of the space that fits may be faster than the bound that the search certified. And every single change of a
-// layer's strategy (to any of the space, not only those that the search kept) or of a boundary is judged: none may beat
-// the answer by more than the search's grain.
+// Attacks the answer of a layer-wise or full search with only the search's own evaluator. The answer's layers,
+// boundaries, overlap switches and schedule are perturbed, a few at once and at random. No plan of the space that
+// fits may be faster than the bound that the search certified. Every single change of a boundary or of a layer's
+// strategy is also judged, including strategies that the search did not keep. None may beat the answer by more than
+// the search's grain.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +19,15 @@
 
 namespace espalier::property {
 
-/// One strategy a layer, with the chunks they lie in.
+/// Holds one strategy per layer, and the chunks of the layers.
 struct Layers {
   Schedule schedule;
-  std::vector<std::int32_t> first;  ///< of each pipeline chunk
+  std::vector<std::int32_t> first;  ///< by pipeline chunk
   std::vector<Strategy> strategies;
   Overlap on;
 };
 
-/// A plan document as such.
+/// Converts a plan document.
 inline Layers layers_of(const Plan& plan, const Model& model) {
   Layers x;
   x.schedule = plan.only_pipeline().schedule;
@@ -72,7 +72,7 @@ class LayeredAttack {
     collect();
   }
 
-  /// Whether the space holds the answer itself, with the time that it claims.
+  /// Returns true if the space holds the answer itself, with the time that it claims.
   [[nodiscard]] bool holds_answer() {
     if (!legal(start_)) return false;
     return judge(start_) == answer_ns_;
@@ -81,7 +81,7 @@ class LayeredAttack {
   void perturb(std::int64_t count) {
     Layers now = start_;
     for (std::int64_t misses = 0; count > 0 && misses < 100'000;) {
-      // Mostly from the answer itself, now and then on from where the last one ended.
+      // Starts mostly from the answer itself, sometimes from the end of the last walk.
       if (!random_.one_in(4)) now = start_;
       for (std::int64_t changes = random_.of<std::int64_t>({1, 2, 2, 3, 4, 6, 10}); changes > 0; --changes) change(now);
       if (!legal(now)) {
@@ -94,7 +94,7 @@ class LayeredAttack {
     }
   }
 
-  /// Every single change of a boundary, and of a layer's strategy; at most so many of the latter, evenly spread.
+  /// Judges every single change of a boundary and of a layer's strategy; of the latter at most `most`, evenly spread.
   void singles(std::int64_t most) {
     for (std::size_t c = 1; c < start_.first.size(); ++c) {
       for (const std::int32_t by : {-1, 1}) {
@@ -120,16 +120,16 @@ class LayeredAttack {
   [[nodiscard]] const AttackTally& tally() const { return tally_; }  ///< `faster`: below the bound
   [[nodiscard]] std::int64_t singles_tried() const { return singles_tried_; }
   [[nodiscard]] std::int64_t single_changes() const { return single_changes_; }
-  /// By how much the best single change beats the answer; ≤ 0: none does.
+  /// Returns by how much the best single change beats the answer; ≤ 0 if none does.
   [[nodiscard]] double best_single() const { return best_single_; }
   [[nodiscard]] const std::string& best_single_text() const { return best_single_text_; }
-  /// By how much the fastest of all plans judged beats the answer.
+  /// Returns by how much the fastest of all judged plans beats the answer.
   [[nodiscard]] double best_of_all() const {
     return tally_.best_ns == 0 ? 0 : 1 - static_cast<double>(tally_.best_ns) / static_cast<double>(answer_ns_);
   }
 
  private:
-  /// Every strategy of the answer's pipeline and samples.
+  /// Collects every strategy with the pipeline and samples of the answer.
   void collect() {
     space_.layer_group([&](const search::Configuration& c) {
       if (c.schedule.stages != start_.schedule.stages || std::int64_t{c.schedule.micro_batch} * c.strategy.dp != samples_) return;
@@ -160,7 +160,7 @@ class LayeredAttack {
                   x.strategies.begin() + static_cast<std::ptrdiff_t>(end), s);
         break;
       }
-      case 4: {  // recomputed otherwise
+      case 4: {  // other recomputation
         const auto kind = static_cast<RecomputeKind>(random_.below(3));
         x.strategies[layer].recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
         break;
@@ -191,7 +191,7 @@ class LayeredAttack {
     return search::layered_fault(*problem_.model, space_, configuration_).empty();
   }
 
-  /// Of the configuration that was last found legal. 0: does not fit.
+  /// Judges the configuration that was last found legal. Returns 0 if it does not fit.
   std::int64_t judge(const Layers& x) {
     ++tally_.tried;
     search::assemble(context_, configuration_, samples_, structure_, costs_);

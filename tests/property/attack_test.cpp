@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What searches certify, attacked on random problems; bench/quality/attack.cpp does the same to real models, for
-// minutes.
+// Attacks certified answers on random problems; bench/quality/attack.cpp attacks real models for minutes.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attacks the certificate of a uniform search with the search's own evaluator and nothing else of it: random legal
-// configurations of the job's space, and walks from the optimum over all configurations that differ from where the walk
-// stands in one dimension (with those that must change along). None that fits may be faster than what is called the
-// optimum.
+// Attacks the certificate of a uniform search with only the search's own evaluator. It tries random legal
+// configurations of the job's space. It also walks from the optimum over all configurations that differ from
+// the current one in one dimension (with those that must change along). None that fits may be faster than
+// the certified optimum.
 #pragma once
 
 #include <algorithm>
@@ -40,9 +40,9 @@ class UniformAttack {
     space_.layer_group([&](const search::Configuration& c) { nodes_.push_back(c); });
   }
 
-  /// So many random legal configurations, evenly over the choices of the layer group.
+  /// Tests `count` random legal configurations, evenly over the choices of the layer group.
   void random_configurations(std::int64_t count) {
-    // Of some choices of the layer group nothing is legal below.
+    // Some choices of the layer group have no legal configuration below them.
     for (std::int64_t misses = 0; count > 0 && !nodes_.empty() && misses < 20 * count + 1000;) {
       search::Configuration c = random_.of(nodes_);
       if (!pick(c)) {
@@ -54,7 +54,7 @@ class UniformAttack {
     }
   }
 
-  /// So many steps, each to one of the fastest few neighbours.
+  /// Walks `steps` steps, each to one of the fastest few neighbours.
   void walk(const search::Configuration& from, int steps) {
     search::Configuration here = from;
     std::set<std::string> seen;
@@ -83,7 +83,7 @@ class UniformAttack {
     c = random_.of(all);
     return true;
   }
-  /// A random leaf below a choice of the layer group.
+  /// Picks a random leaf below a choice of the layer group.
   bool pick(search::Configuration& c) {
     return choose(c, [&](const Visit& v) { space_.schedule_group(c, v); }) &&
            choose(c, [&](const Visit& v) { space_.shard_group(c, v); }) &&
@@ -91,7 +91,7 @@ class UniformAttack {
            choose(c, [&](const Visit& v) { space_.recompute_group(c, v); });
   }
 
-  /// Simulated nanoseconds; 0: does not fit.
+  /// Returns simulated nanoseconds; 0 if it does not fit.
   std::int64_t judge(const search::Configuration& c) {
     ++tally_.tried;
     book_.prepare(c.schedule.stages);
@@ -135,8 +135,9 @@ class UniformAttack {
     return out;
   }
 
-  /// What changes along: dp with the other degrees, the micro-batches with everything; ZeRO with its shard group, a
-  /// schedule with its number of chunks, recomputation with its number of layers.
+  /// Returns the neighbours of a configuration. Some dimensions change together: dp with the other degrees, and
+  /// micro-batches with everything. ZeRO changes with its shard group, a schedule with its number of chunks, and
+  /// recomputation with its number of layers.
   std::vector<search::Configuration> neighbours(const search::Configuration& from) {
     std::vector<search::Configuration> out;
     const auto add = [&](search::Configuration c) {
@@ -165,7 +166,7 @@ class UniformAttack {
         }
       }
     }
-    // Degrees that take the whole shard group along: ZeRO over all data ranks, before and after.
+    // These degrees change the whole shard group along: ZeRO is over all data ranks, before and after.
     const bool whole = from.strategy.shards_optimizer() && from.strategy.shard == from.strategy.data_ranks();
     for (const Dimension d : {Dimension::tp, Dimension::cp, Dimension::pp}) {
       for (const std::int64_t v : values(d, from)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bound never exceeds the simulated time: without this, branch and bound proves nothing.
+// Tests that the bound never exceeds the simulated time; otherwise branch and bound would prove nothing.
 #include "cost/bound.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 const int kPrograms = cases(40'000, 1'000'000);
 
-// One stage, one micro-batch, F = 10, B = 20, optimizer 5: nothing overlaps, so the bound is the time, 35 ns.
+// One stage and one micro-batch with F = 10, B = 20 and optimizer 5 have no overlap, so the bound is the time, 35 ns.
 TEST(BoundHolds, SmallestExample) {
   TimedProgram x;
   x.structure.buckets = {1};
@@ -28,7 +28,7 @@ TEST(BoundHolds, SmallestExample) {
   EXPECT_EQ(cost::iteration_lower_bound_ns(costs_of(x.timing, x.structure), x.structure), 35);
 }
 
-/// The smallest program that breaks a property, for a message that a person can follow.
+/// Holds the smallest program that breaks a property, for a readable message.
 struct Counterexample {
   int count = 0;
   std::size_t size = SIZE_MAX;
@@ -57,7 +57,7 @@ TEST(BoundHolds, TimeOfRandomPrograms) {
     if (bound > time) worst.add(x, "bound " + std::to_string(bound) + " > time " + std::to_string(time));
   }
   EXPECT_EQ(worst.count, 0) << worst.text;
-  EXPECT_GT(tight, kPrograms / 20);  // a bound that is never reached would hold for no good reason
+  EXPECT_GT(tight, kPrograms / 20);  // a bound that is never reached would be too weak to test
 }
 
 TEST(BoundHolds, MemoryOfRandomPrograms) {
@@ -85,7 +85,7 @@ TEST(BoundHolds, MemoryOfRandomPrograms) {
   EXPECT_GT(tight, kPrograms);
 }
 
-/// One step of lengthening anything never shortens the bound: bounds of whole subtrees rest on it.
+/// Lengthening any duration never shortens the bound; bounds of whole subtrees rely on it.
 TEST(BoundHolds, GrowsWithEveryDuration) {
   Random random(3);
   Counterexample worst;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a search carries over a change of its cluster (search/search_record.h): bounds keep the part of themselves that
-// cost/network_change.h says, and a search that starts from a record finds what a search without one finds, whatever
-// changed: links slower or faster, level by level, less memory, and a change of a change.
+// Tests what a search carries over a change of its cluster (search/search_record.h). Bounds keep the part given by
+// cost/network_change.h. A search that starts from a record gives the answer of a search without one. The changes are
+// slower or faster links, level by level, less memory, and a change of a change.
 #include <gtest/gtest.h>
 
 #include "cost/network_change.h"
@@ -12,7 +12,7 @@ namespace {
 
 const int kProblems = cases(150, 2000);
 
-/// Some quantity of a link, a little or much more or less.
+/// Returns a factor for some quantity of a link, a little or much larger or smaller.
 double scale(Random& random) {
   return random.one_in(3)   ? 1.0
          : random.one_in(2) ? 0.9 + 0.01 * static_cast<double>(random.below(20))
@@ -26,7 +26,7 @@ void change(Random& random, FabricLevel& level) {
   level.start = Seconds(level.start.count() * scale(random));
 }
 
-/// The same nodes with other links, and half of the time less memory.
+/// Keeps the nodes but changes links, and in half of the cases reduces the memory.
 RandomProblem changed(Random& random, const RandomProblem& before) {
   RandomProblem p = before;
   if (!random.one_in(4)) {
@@ -85,7 +85,7 @@ TEST(Carried, WarmEqualsCold) {
       found += cold.best.has_value();
       scarcer += now.cluster.memory_limit != before.cluster.memory_limit;
       ASSERT_EQ(warm.record.has_value(), cold.record.has_value());
-      record = warm.record;  // a record of a record serves as well
+      record = warm.record;  // a record of a record works as well
       before = now;
     }
   }
@@ -110,7 +110,7 @@ TEST(Carried, ASearchOfTheSameClusterLooksAtLittle) {
   EXPECT_LT(warm_nodes, cold_nodes / 2);
 }
 
-/// A configuration of each layer choice, and its bounds at every depth of the tree.
+/// Tests a configuration of each layer choice, and its bounds at every depth of the tree.
 TEST(Carried, BoundsKeepTheirPart) {
   Random random(32);
   std::int64_t compared = 0, kept_something = 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the planner predicts lies between the bounds that the check derives without simulation, on random uniform and
-// layer-wise plans:
-// devices, links, hosts and engines from very slow to very fast. A check that rejects a truthful answer would be as bad
-// as one that believes everything.
+// Tests that predictions are between the bounds that the check derives without simulation, on random uniform and
+// layer-wise plans. Devices, links, hosts and engines are from very slow to very fast. A check that rejects a true
+// answer would be as bad as one that accepts everything.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -27,13 +26,13 @@ Job job_of(const Model& model, const Cluster& cluster, const Training& training,
   job.cluster = cluster;
   job.training = training;
   job.engine = engine.name;
-  job.cluster.memory_limit.reset();  // figures alone are asked for, not who fits
+  job.cluster.memory_limit.reset();  // only the figures are tested, not whether plans fit
   for (NodeGroup& group : job.cluster.groups)
     if (group.host.known()) group.host.memory = GiB(1024 * 1024);
   return job;
 }
 
-/// The findings about the plan's figures that fail, as text.
+/// Returns the failing findings about the plan's figures as text.
 std::string broken_figures(const Job& job, const Plan& plan) {
   const auto claims = planner::claims_of(job, plan);
   if (!claims) return claims.error().message();
@@ -44,7 +43,7 @@ std::string broken_figures(const Job& job, const Plan& plan) {
   return broken;
 }
 
-/// Some of the modules that the engine can run again; none: those that it means by the word.
+/// Returns some of the modules that the engine can recompute; an empty set means the engine's default modules.
 RecomputeModules random_modules(Random& random, const EngineModel& engine) {
   RecomputeModules out;
   engine.runs.recompute_modules.each([&](RecomputeModule module) {
@@ -82,7 +81,7 @@ TEST(CheckBounds, HoldForRandomLayerWisePlans) {
   each_layered_plan(20261122, kLayeredProblems, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
     const Job job = job_of(p.model, p.cluster, p.training, *p.engine);
     const std::string broken = broken_figures(job, x.document);
-    // the checker refuses it too, with its own reading
+    // The checker also rejects it, by its own derivation.
     if (!engine_plan_violations(*p.engine, p.model, x.document).empty()) {
       EXPECT_NE(broken.find("engine-layers"), std::string::npos) << broken << describe(p, x);
       ++refused;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans on groups of unlike devices: the phase against every chain of stages that its options can make, and what must
-// be true of any answer.
+// Tests plans on groups of unlike devices: the phase against every chain of stages that its options allow, and the
+// properties of any answer.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@ search::GroupedOutcome found(const Case& c) {
   return search::device_groups(c.problem, evaluator, {});
 }
 
-/// The lower bound is one, and the answer is no further from the best of all plans than the certificate says.
+/// The lower bound holds, and the answer is no further from the best of all plans than the certificate states.
 TEST(DeviceGroups, TheCertificateHoldsAgainstEveryChain) {
   std::mt19937 random(7);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
@@ -51,7 +51,7 @@ TEST(DeviceGroups, TheCertificateHoldsAgainstEveryChain) {
   EXPECT_GE(equal * 10, cases * 8) << equal << " of " << cases;
 }
 
-/// A random chain of stages of these options on free units, or nothing.
+/// Returns a random chain of stages of these options on free units, or an empty one.
 std::vector<solve::GroupedStage> random_chain(const solve::DeviceGroupsProblem& problem, std::mt19937& random) {
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   const auto layers = static_cast<std::int32_t>(problem.layers.size());
@@ -72,8 +72,8 @@ std::vector<solve::GroupedStage> random_chain(const solve::DeviceGroupsProblem& 
   return stages;
 }
 
-/// Whatever the options, sizes, links and layers: no plan is faster in the simulator than its bound, and none that fits
-/// is refused for memory. In half of the cases stages may split sequences.
+/// Whatever the options, sizes, links and layers, no plan is faster in the simulator than its bound, and none that
+/// fits is rejected for memory. In half of the cases stages may split sequences.
 TEST(DeviceGroups, NoPlanIsFasterThanItsBound) {
   std::mt19937 random(11);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
@@ -132,8 +132,8 @@ TEST(DeviceGroups, NoPlanIsFasterThanItsBound) {
   EXPECT_GT(share, 0.95 * chains) << share / chains;
 }
 
-/// The best uniform plan of each group, put on its devices in the cluster, takes what it takes when the group is all
-/// there is; with a device at half its speed the group takes twice as long for its compute.
+/// The best uniform plan of each group takes the same time on its devices in the cluster as on the group alone. With
+/// a device at half its speed, the compute of the group takes twice as long.
 TEST(SingleGroup, AloneInTheClusterAsOnItsOwn) {
   const std::string fast = group(1, 4, device("fast", 200, 16));
   std::string slow = group(2, 2, device("slow", 80, 32));
@@ -151,11 +151,11 @@ TEST(SingleGroup, AloneInTheClusterAsOnItsOwn) {
   ASSERT_TRUE(own.best);
   EXPECT_EQ(found.groups[0].best->iteration_ns, own.best->iteration_ns);
   EXPECT_GT(found.groups[1].best->iteration_ns,
-            2 * found.groups[0].best->iteration_ns);  // 80 at half speed against 200, beside the host
+            2 * found.groups[0].best->iteration_ns);  // 80 at half speed against 200, plus host time
 }
 
-/// Two kinds of speeds 1:2 that are joined by next to nothing: a pipeline on each, and samples in proportion within one
-/// micro-batch.
+/// Tests two kinds with speeds 1:2 that are joined by almost no bandwidth. Each runs a pipeline, with samples in
+/// proportion within one micro-batch.
 TEST(MultiPipeline, SamplesFollowSpeed) {
   Case c(4,
          cat("{groups: [", group(1, 1, device("fast", 20, 64)), ", ", group(1, 1, device("slow", 10, 64)),
@@ -183,7 +183,7 @@ TEST(MultiPipeline, SamplesFollowSpeed) {
   EXPECT_NEAR(static_cast<double>(ms[0]), 96 * slow / (fast + slow), 1.5);
 }
 
-/// No plan that any phase finds on random clusters is below the bound of all work.
+/// Tests that no plan that any phase finds on random clusters is faster than the bound of all work.
 TEST(MultiPipeline, NothingIsBelowTheWorkBound) {
   std::mt19937 random(11);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
@@ -209,7 +209,7 @@ TEST(MultiPipeline, NothingIsBelowTheWorkBound) {
   }
 }
 
-/// 1:2 in speed: the layers of two stages divide 1:2, within one.
+/// With speeds 1:2, the layers of two stages divide 1:2, within one.
 TEST(DeviceGroups, LayersFollowSpeed) {
   Case c(24,
          cat("{groups: [", group(1, 1, device("fast", 200, 64)), ", ", group(1, 1, device("slow", 100, 64)),
@@ -226,7 +226,7 @@ TEST(DeviceGroups, LayersFollowSpeed) {
   }
 }
 
-/// A device a thousand times slower gets nothing.
+/// A device a thousand times slower gets no work.
 TEST(DeviceGroups, AHopelessDeviceIsLeftOut) {
   Case c(8,
          cat("{groups: [", group(1, 2, device("fast", 200, 32)), ", ", group(1, 2, device("hopeless", 0.2, 32)),
@@ -237,7 +237,7 @@ TEST(DeviceGroups, AHopelessDeviceIsLeftOut) {
   for (const Stage& stage : outcome.best->pipelines.front().stages) EXPECT_LT(stage.devices.front().first, 2);
 }
 
-/// The same devices in another order of groups: the same time.
+/// Another order of the groups gives the same time.
 TEST(DeviceGroups, TheOrderOfGroupsDoesNotMatter) {
   const std::string fast = group(1, 4, device("fast", 200, 16)), slow = group(2, 2, device("slow", 80, 32));
   const std::string join = "], inter_group: {bandwidth: 50Gb/s, latency: 10us}}";

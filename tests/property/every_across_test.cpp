@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uniform plans across node groups on random small clusters: the search finds the best of all parts of the cluster,
-// orders of its groups and configurations, and its bound is not above any of them. More nodes, another order of the
-// groups and faster links never make an answer slower.
+// Tests uniform plans across node groups on random small clusters. The search finds the best of all parts of the
+// cluster, orders of its groups and configurations, and its bound is not above any of them. More nodes, another order
+// of the groups and faster links never make an answer slower.
 #include <cstdio>
 #include <memory>
 

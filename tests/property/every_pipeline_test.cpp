@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipelines beside each other on random small clusters, in one place or two: the search finds the best of all pairs and
-// triples of uniform plans and of all splits of the samples, says that nothing is faster, and no bound of the splits is
-// above it.
+// Tests concurrent pipelines on random small clusters, in one place or two. The search finds the best of all pairs
+// and triples of uniform plans and of all splits of the samples. It states that nothing is faster, and no bound of
+// the splits is above the best.
 #include <cstdio>
 #include <deque>
 #include <functional>
@@ -31,8 +31,8 @@ class EverySplit {
   }
   std::int64_t best_ns = INT64_MAX;
   std::int64_t plans = 0;
-  int shorter = 0;               ///< configurations that took less with more micro-batches
-  std::int64_t below_alone = 0;  ///< plans that took less than one of their pipelines alone
+  int shorter = 0;               ///< configurations that took less time with more micro-batches
+  std::int64_t below_alone = 0;  ///< plans that took less time than one of their pipelines alone
 
  private:
   void add_group(std::size_t g, std::int64_t nodes) {
@@ -103,7 +103,7 @@ class EverySplit {
   std::vector<Alone> chosen_;
 };
 
-/// A case with few enough plans beside each other.
+/// Returns a case with few enough plans of concurrent pipelines.
 std::unique_ptr<Case> case_on(Random& random, const std::string& text) {
   auto c = std::make_unique<Case>(uneven_model(random), text, random.of<std::int64_t>({4, 6, 8}));
   narrow(random, c->problem.space);
@@ -127,7 +127,7 @@ TEST(EveryPipeline, TheSearchFindsTheBestSplit) {
     const EverySplit all(c, evaluator);
     EXPECT_EQ(all.shorter, 0) << n << ": " << text;
     EXPECT_EQ(all.below_alone, 0) << n << ": " << text;
-    if (found.best || found.lower_bound_ns == INT64_MAX) {  // else not all of them were looked at
+    if (found.best || found.lower_bound_ns == INT64_MAX) {  // otherwise some plans were not visited
       EXPECT_EQ(found.best.has_value(), all.best_ns < INT64_MAX) << n << ": " << text;
     }
     plans += all.plans;
@@ -152,7 +152,7 @@ TEST(EveryPipeline, TheSearchFindsTheBestSplit) {
   EXPECT_GE(known * 2, with_answer);
 }
 
-/// What each pipeline of a plan takes alone, as a job of its own samples: the most.
+/// Returns the longest time that a pipeline of the plan takes alone, as a job of its own samples.
 std::int64_t slowest_alone_ns(const Case& c, search::Evaluator& evaluator, const std::vector<Pipeline>& pipelines) {
   std::int64_t most = 0;
   for (const Pipeline& pipeline : pipelines) {
@@ -168,8 +168,8 @@ std::int64_t slowest_alone_ns(const Case& c, search::Evaluator& evaluator, const
   return most;
 }
 
-// Packed samples of unlike length are the more uneven the fewer micro-batches a pipeline has: its own ones count. Of
-// splits nothing is said then.
+// Packed samples of unlike length are less even with fewer micro-batches in a pipeline: its own number counts. No
+// statement about splits is made then.
 TEST(EveryPipeline, PackedSamplesAreAsUnevenAsEachPipelinesOwn) {
   Random random(1718);
   const int clusters = cases(8, 100);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replicas on several groups of random small clusters, in one place or two: the search finds the best of all deals of
-// samples to them, and of parts of the states what is as good as any on a grid; and says that nothing is faster.
+// Tests replicas on several groups of random small clusters, in one place or two. The search finds the best of
+// all deals of samples to them. For parts of the states it finds one as good as any on a grid. It states that
+// nothing is faster.
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -15,8 +16,8 @@ namespace {
 
 using namespace mixed;  // NOLINT: cases on unlike devices
 
-/// Simulates one stage on every set of groups, under every strategy, with every deal of samples that is not another one
-/// with the replicas of a group in another order.
+/// Simulates one stage on every set of groups, under every strategy, with every deal of samples. Deals that only
+/// reorder the replicas of a group are skipped.
 class EveryDeal {
  public:
   explicit EveryDeal(const Case& c) : case_(c), costs_(c.model, c.cluster, c.problem.training, *c.problem.engine) {
@@ -29,7 +30,7 @@ class EveryDeal {
     }
   }
   std::int64_t equal_parts_ns = INT64_MAX;  ///< the best with equal parts of the states
-  std::int64_t other_parts_ns = INT64_MAX;  ///< of those on a grid, where equal ones do not fit
+  std::int64_t other_parts_ns = INT64_MAX;  ///< the best with parts on a grid, where equal parts do not fit
   std::int64_t plans = 0;
 
  private:
@@ -66,7 +67,7 @@ class EveryDeal {
   }
 
   void each_deal(const Strategy& s, std::int64_t samples) {
-    std::vector<std::size_t> group;  // of each replica
+    std::vector<std::size_t> group;  // by replica
     for (const std::size_t g : chosen_) {
       const NodeGroup& at = case_.cluster.groups[g];
       group.insert(group.end(), static_cast<std::size_t>(at.nodes * at.devices_per_node / s.tp), g);
@@ -91,7 +92,7 @@ class EveryDeal {
       return;
     }
     if (!s.shards_optimizer()) return;
-    std::vector<std::size_t> kinds;  // of each replica, by group and samples
+    std::vector<std::size_t> kinds;  // by replica: its kind, given by group and samples
     std::vector<std::pair<std::size_t, std::int64_t>> known;
     for (std::size_t r = 0; r < group.size(); ++r) {
       const std::pair own{group[r], dealt[r]};
@@ -146,7 +147,7 @@ class EveryDeal {
   std::vector<std::size_t> chosen_;
 };
 
-/// The cluster whose first kind of device has little memory, `mib`, and the others much.
+/// Returns the cluster with little memory, `mib`, on its first kind of device, and much on the others.
 std::string with_little_memory(std::int64_t mib, std::string text) {
   const std::string begin = "memory: ", unit = "GiB";
   for (std::size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) {
@@ -162,7 +163,7 @@ search::PhaseOutcome found_on(const Case& c) {
   return search::uneven_replicas(c.problem, evaluator, 0, {});
 }
 
-/// A case in which the first kind of device has no room for an equal part, if there is one.
+/// Returns a case in which the first kind of device has no room for an equal part, if there is one.
 std::unique_ptr<Case> short_of_memory(Random& random, const std::string& text) {
   const int blocks = static_cast<int>(random.between(4, 8));
   const std::int64_t batch = random.of<std::int64_t>({4, 6, 8, 12}), zero = random.of<std::int64_t>({1, 3});
@@ -222,7 +223,7 @@ TEST(EveryReplica, TheSearchFindsTheBestDeal) {
   EXPECT_GE(shares * 20, with_answer);
 }
 
-// A replica that takes more samples of a micro-batch than others takes more even ones of packed lengths, by its own.
+// A replica that takes more samples of a micro-batch takes a more even load of packed lengths, by its own number.
 TEST(EveryReplica, PackedSamplesAreAsUnevenAsEachReplicasOwn) {
   Random random(1617);
   const int clusters = cases(20, 200);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peaks that the search judges by, made without a program, are those that the simulator's replay of the program
-// finds.
+// Tests that the peaks that the search uses, computed without a program, equal those of the simulator's replay
+// of the program.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 const int kPrograms = cases(20'000, 500'000);
 
-// Two stages of 1F1B, two micro-batches. Stage 0 holds both passes, 2·10, and the 3 of a backward; stage 1 one pass of
-// 10 and 3. Static 100 and 50, nothing reserved: 123 and 63.
+// Two stages run 1F1B with two micro-batches. Stage 0 holds both passes, 2·10, and the 3 of a backward; stage 1 holds
+// one pass of 10 and 3. Static memory is 100 and 50 with no reserve: 123 and 63.
 TEST(ExactMemory, SmallestExample) {
   ProgramStructure structure;
   structure.schedule = {ScheduleKind::one_f_one_b, 2, 1, 2, 1};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part that is faster never makes a given plan slower: one bandwidth up, one latency or start down, one rate of the
-// device up, in the closed network, over random jobs: uniform and layer-wise plans on one group, chains, pipelines and
-// plans across groups on several.
+// Tests that a faster part never makes a given plan slower: one bandwidth up, one latency or start down, one rate of
+// the device up. It uses the closed network and random jobs: uniform and layer-wise plans on one group; chains,
+// pipelines and plans across groups on several.
 //
-// A collective that draws more slows compute next to it down more, for less time, and takes no more of it in all
-// (cost/overlap.h). Compute that meets the beginning of such a collective ends later all the same, and with it what
-// waits for it alone. These cases are counted and bounded.
+// A collective that draws more bandwidth slows concurrent compute more, for less time, and costs no more of it in
+// total (cost/overlap.h). Compute that meets the beginning of such a collective still ends later, and so does the
+// work that waits for it alone. These cases are counted and bounded.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ namespace {
 const int kJobs = cases(300, 5000);
 constexpr double kFaster = 2.0;
 
-/// One part of a cluster made faster.
+/// Makes one part of a cluster faster.
 struct Change {
   std::string name;
   Cluster cluster;
@@ -88,7 +88,7 @@ std::vector<Change> changes_of(const Cluster& nominal) {
   return out;
 }
 
-/// Pairs that were compared, those that became slower by more than rounding, and the worst of them.
+/// Counts compared pairs, those that became slower by more than rounding, and holds the worst of them.
 struct Tally {
   int pairs = 0, slower = 0;
   double worst = 0;
@@ -105,7 +105,7 @@ struct Tally {
     worst = by;
     worst_case = cat(part, ": ", before, " to ", after, " ns, ", what);
   }
-  /// No more than this share of the pairs, nor by more than this.
+  /// Returns true if no more than this share of the pairs became slower, none by more than `by`.
   [[nodiscard]] bool within(double share, double by) const { return slower <= share * pairs && worst <= by; }
   [[nodiscard]] std::string text() const {
     std::string out = cat(slower, " of ", pairs, " pairs slower, at worst by ", base::fixed(100 * worst, 4), " %; ", worst_case);
@@ -130,12 +130,12 @@ std::int64_t priced(const Model& model, const Cluster& cluster, const Training& 
   return sim::Simulator().iteration_ns(program, costs);
 }
 
-/// Rounding of instructions, each down or to the nearest.
+/// Returns the possible rounding of all instructions, each down or to the nearest.
 std::int64_t rounding_of(const Model& model, const Plan& plan) {
   return 2 * static_cast<std::int64_t>(lower(plan, model, true).instructions.size());
 }
 
-/// A toy job, and legal plans of it.
+/// Makes a toy job and legal plans of it.
 class JobMaker {
  public:
   explicit JobMaker(std::uint64_t seed) : random_(seed) {
@@ -164,7 +164,7 @@ class JobMaker {
     return std::nullopt;
   }
 
-  /// The chunks of a uniform plan cut in two, with another strategy behind the cut.
+  /// Cuts the chunks of a uniform plan in two, with another strategy behind the cut.
   std::optional<Plan> layered() {
     for (int tries = 0; tries < 40; ++tries) {
       std::optional<Plan> plan = uniform();
@@ -245,8 +245,9 @@ class JobMaker {
   bool p2p_ = false;
 };
 
-/// Several stages hold the token table and gather it next to the layer that uses it, whose own gather hides under the
-/// same compute: counted twice, so that faster compute hides less than it saves. A known fault, counted apart.
+/// Returns true if several stages hold the token table and gather it next to the layer that uses it. That layer's own
+/// gather is hidden under the same compute. The time is counted twice, so faster compute hides less than it saves.
+/// This is a known fault, counted separately.
 bool gathers_copies(const Model& model, const Plan& plan) {
   const Pipeline& pipeline = plan.pipelines.front();
   if (pipeline.schedule.stages == 1 || lower(plan, model, true).structure().table_chunks.empty()) return false;
@@ -276,7 +277,8 @@ void compare_plans(const char* what, std::optional<Plan> (JobMaker::*make)()) {
 TEST(FasterParts, UniformPlans) { compare_plans("uniform", &JobMaker::uniform); }
 TEST(FasterParts, LayerWisePlans) { compare_plans("layer-wise", &JobMaker::layered); }
 
-/// Plans on two or three groups: a chain of a stage on each, a pipeline on each, or one configuration over all of them.
+/// Makes plans on two or three groups: a chain of a stage on each, a pipeline on each, or one configuration over
+/// all of them.
 class MixedMaker {
  public:
   explicit MixedMaker(std::uint64_t seed) : random_(seed), model_(toy_decoder(random_, false).model) {
@@ -325,7 +327,7 @@ class MixedMaker {
   }
 
  private:
-  static constexpr std::int64_t kSamples = 48;  // of a micro-batch
+  static constexpr std::int64_t kSamples = 48;  // samples of a micro-batch
 
   Stage stage_of(std::vector<DeviceRange> devices, std::int64_t count) {
     Strategy s;
@@ -366,7 +368,7 @@ class MixedMaker {
   Model model_;
 };
 
-/// Whether a micro-batch falls evenly to the replicas of all stages.
+/// Returns true if a micro-batch falls evenly to the replicas of all stages.
 bool deals_evenly(const Plan& plan) {
   for (const Pipeline& pipeline : plan.pipelines)
     for (const Stage& stage : pipeline.stages)

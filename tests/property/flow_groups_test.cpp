@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans on random clusters of several node groups under the flow-level network: stages of unlike numbers of devices, of
-// one group or across them, one pipeline or two, groups joined by a level or by links of all kinds of sharing. Never
-// faster than the closed form; equal to the nanosecond where one thing happens at a time.
+// Tests plans on random clusters of several node groups under the flow-level network. Stages have unlike numbers of
+// devices, of one group or across them; there are one or two pipelines. Groups are joined by a level or by links of
+// all kinds of sharing. Plans are never faster than the closed form, and equal to the nanosecond where one thing
+// happens at a time.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -24,7 +25,7 @@ namespace espalier::property::flow_groups_test {
 namespace {
 
 const int kProblems = cases(400, 4000);
-constexpr std::int64_t kSamples = 4;  // of a micro-batch
+constexpr std::int64_t kSamples = 4;  // samples of a micro-batch
 
 Model model_of(const std::string& tied) {
   return load_model(cat(R"({"model_type": "llama", "hidden_size": 256, "intermediate_size": 704, "num_attention_heads": 4,
@@ -34,7 +35,7 @@ Model model_of(const std::string& tied) {
       .value();
 }
 
-/// With the gradient of the shared table between first and last stage, and without.
+/// Returns models with and without the gradient of the table shared between first and last stage.
 const Model& tied() {
   static const Model made = model_of("true");
   return made;
@@ -74,7 +75,7 @@ Cluster any_cluster(Random& random) {
   return cluster.value();
 }
 
-/// Takes devices one after the other; a stage stands in one group, or (spread) on any devices in any order.
+/// Takes devices one after the other; a stage is in one group, or (spread) on any devices in any order.
 class PlanMaker {
  public:
   PlanMaker(const Cluster& cluster, Random& random) : cluster_(cluster), random_(random) {
@@ -198,7 +199,7 @@ TEST(FlowGroups, AreNeverFasterThanTheClosedForm) {
   EXPECT_GT(later, kProblems / 10);
 }
 
-// One micro-batch through one pipeline of single devices: nothing can be in flight beside anything else.
+// One micro-batch goes through one pipeline of single devices, so no two transfers are in flight at once.
 TEST(FlowGroups, EqualTheClosedFormWhereOneThingHappensAtATime) {
   for (int i = 0; i < kProblems; ++i) {
     Random random(static_cast<std::uint64_t>(i));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Properties of the flow-level network: nominal durations where nothing is shared, bytes that are conserved, and the
-// answers of a simulation that solves everything again at each event.
+// Tests properties of the flow-level network: nominal durations where nothing is shared, conservation of bytes, and
+// agreement with a simulation that solves everything again at each event.
 #include "sim/flow_network.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using sim::Activity;
 using sim::FinishedActivity;
 using sim::FlowNetwork;
 
-/// A cluster of a device of the catalogue, with pods and NICs that are shared or not.
+/// Returns a cluster of a device of the catalogue, with pods and NICs that are shared or not.
 Cluster random_cluster(Random& random) {
   const std::vector<DeviceKind>& devices = device_catalogue();
   while (true) {
@@ -52,7 +52,7 @@ struct Started {
   Activity activity;
 };
 
-/// Starts all of it, in order of time, and returns when each ended.
+/// Starts all activities in order of time, and returns when each ended.
 std::vector<std::int64_t> ends_of(FlowNetwork& network, std::vector<Started> plan) {
   std::stable_sort(plan.begin(), plan.end(), [](const Started& a, const Started& b) { return a.at < b.at; });
   std::vector<FinishedActivity> finished;
@@ -66,9 +66,9 @@ std::vector<std::int64_t> ends_of(FlowNetwork& network, std::vector<Started> pla
   return ends;
 }
 
-// Each device sends messages one after the other to a peer of its own, at closed-form durations. The closed form gives
-// every device its share even if all of them talk at once, so nobody waits for anybody, on shared NICs and trunks
-// neither.
+// Each device sends messages one after the other to its own peer, at closed-form durations. The closed form gives
+// every device its share even if all of them send at once. So no device waits for another, not even on shared
+// NICs and trunks.
 TEST(FlowNetworkProperty, EqualsTheClosedFormWhereEveryDeviceTalksToOne) {
   Random random(11);
   for (int i = 0; i < cases(150, 3000); ++i) {
@@ -102,7 +102,7 @@ TEST(FlowNetworkProperty, EqualsTheClosedFormWhereEveryDeviceTalksToOne) {
   }
 }
 
-/// Members of a random run of equal strides, rising.
+/// Returns members of a random run of equal strides, in rising order.
 std::vector<std::int64_t> random_group(Random& random, std::int64_t devices, std::int64_t& stride) {
   stride = std::int64_t{1} << random.between(0, 4);
   std::vector<std::int64_t> members;
@@ -114,8 +114,8 @@ std::vector<std::int64_t> random_group(Random& random, std::int64_t devices, std
   return members;
 }
 
-// A collective alone takes what the closed form says, wherever its group lies: no link on its way has too little for
-// it.
+// A collective alone takes the time of the closed form, wherever its group is: no link on its way has too little
+// bandwidth for it.
 TEST(FlowNetworkProperty, EqualsTheClosedFormForACollectiveAlone) {
   Random random(17);
   std::int64_t crossing = 0;
@@ -150,7 +150,7 @@ TEST(FlowNetworkProperty, EqualsTheClosedFormForACollectiveAlone) {
   EXPECT_GT(crossing, cases(100, 1000));
 }
 
-/// Activities over random links; `shared`: any links, else each has links of its own.
+/// Returns activities over random links. With `shared` they use any links, otherwise each has its own.
 std::vector<Started> random_activities(Random& random, std::int64_t links, const std::vector<double>& capacities, bool shared) {
   std::vector<std::int32_t> order(static_cast<std::size_t>(links));
   std::iota(order.begin(), order.end(), 0);
@@ -199,8 +199,8 @@ TEST(FlowNetworkProperty, ActivitiesWithLinksOfTheirOwnTakeTheirDuration) {
   }
 }
 
-// Every byte is on each link of its way as often as it passes, no link carries more than its capacity, nobody is faster
-// than alone.
+// Every byte is on each link of its route as often as it passes, no link carries more than its capacity, and no flow
+// is faster than alone.
 TEST(FlowNetworkProperty, BytesAreConserved) {
   Random random(13);
   std::int64_t stretched = 0;
@@ -232,7 +232,7 @@ TEST(FlowNetworkProperty, BytesAreConserved) {
   EXPECT_GT(stretched, cases(300, 5000));
 }
 
-// Looking in between changes nothing: the clock may be moved in steps of any size.
+// Reading in between changes nothing: the clock may be moved in steps of any size.
 TEST(FlowNetworkProperty, StepsDoNotMatter) {
   Random random(14);
   for (int i = 0; i < cases(100, 1000); ++i) {
@@ -249,7 +249,7 @@ TEST(FlowNetworkProperty, StepsDoNotMatter) {
   }
 }
 
-/// Max-min rates the slow way: raise all, freeze who is at a cap or on a full link, again.
+/// Computes max-min rates the slow way: raises all rates, freezes those at a cap or on a full link, and repeats.
 std::vector<double> slow_rates(const std::vector<double>& capacities, const std::vector<const sim::Flow*>& flows,
                                const std::vector<double>& caps) {
   std::vector<double> rates(flows.size(), 0.0), left = capacities;
@@ -285,9 +285,9 @@ struct Moving {
   double begins, cap, left;  ///< ns, bytes/ns, bytes
 };
 
-constexpr double kNoBytes = 1e-3;  ///< what differences of real numbers leave over
+constexpr double kNoBytes = 1e-3;  ///< rounding of real numbers
 
-/// Every flow, every event, in real numbers.
+/// Simulates every flow and every event in real numbers.
 std::vector<double> slow_ends(const std::vector<double>& capacities, const std::vector<Started>& plan) {
   std::vector<double> per_ns, ends(plan.size());
   for (const double capacity : capacities) per_ns.push_back(capacity * 1e-9);
@@ -328,7 +328,7 @@ std::vector<double> slow_ends(const std::vector<double>& capacities, const std::
   return ends;
 }
 
-// Each end is rounded up to a whole ns, which can push the next one by as much.
+// Each end is rounded up to a whole ns, which can delay the next one by as much.
 TEST(FlowNetworkProperty, EqualsASimulationThatSolvesEverythingAtEachEvent) {
   Random random(15);
   double worst = 0.0;
@@ -347,7 +347,7 @@ TEST(FlowNetworkProperty, EqualsASimulationThatSolvesEverythingAtEachEvent) {
   RecordProperty("worst_ns", std::to_string(worst));
 }
 
-// Flows over neighbouring links, so that one event can move rates along the whole chain.
+// Flows use neighbouring links, so that one event can move rates along the whole chain.
 TEST(FlowNetworkProperty, ChangesTravelAlongAChain) {
   Random random(16);
   std::int64_t most_rounds = 0;

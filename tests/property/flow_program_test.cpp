@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of random problems under the flow-level network: never faster than the closed form, and equal to the nanosecond
-// where nothing of them can be in flight at once but what one rank sends one after the other.
+// Tests plans of random problems under the flow-level network. They are never faster than the closed form. They are
+// equal to the nanosecond where only consecutive messages of one rank are in flight.
 #include <gtest/gtest.h>
 
 #include "cluster/topology_builders.h"
@@ -39,7 +39,7 @@ Both run_both(const Problem& p, const Plan& plan) {
   return both;
 }
 
-/// One stage whose collectives at either end of the step and steps inside chunks come one after the other.
+/// Selects one stage whose collectives, at either end of the step and inside chunks, run one after the other.
 bool one_at_a_time(const Strategy& s, const Schedule& schedule) {
   return schedule.stages == 1 && !s.shards_gradients() && !s.overlap.grad_reduce && !s.overlap.param_gather && !s.overlap.tp &&
          s.cp == 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The certificate under the flow-level network: branch and bound finds the plan that simulating every configuration
-// with shared links finds, to the nanosecond and the letter. Its lower bounds know nothing of sharing; they hold
-// because sharing never makes a message faster.
+// Tests the certificate under the flow-level network. Branch and bound finds the plan that simulating every
+// configuration with shared links finds, with the same nanosecond and the same text. Its lower bounds ignore sharing;
+// they hold because sharing never makes a message faster.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -26,7 +26,7 @@ TEST(FlowSearch, EqualsExhaustiveUnderSharedLinks) {
     const search::Outcome clever = search::branch_and_bound(p.view(), few, {});
     EXPECT_EQ(text_of(all.best), text_of(clever.best)) << describe(p);
     EXPECT_TRUE(clever.complete);
-    EXPECT_GE(few.lowered(), clever.simulations);  // seeds are met again as leaves
+    EXPECT_GE(few.lowered(), clever.simulations);  // seeds occur again as leaves
     EXPECT_EQ(all.best.has_value(), alone.best.has_value()) << describe(p);
     if (!all.best || !alone.best) continue;
     EXPECT_GE(all.best->iteration_ns, alone.best->iteration_ns) << describe(p);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each bound of the search holds for every configuration below the node it belongs to: layer choice, schedule, ZeRO
-// stage and shard group, and the configuration itself; and more recomputed layers never need more memory or less time.
+// Tests that each bound of the search holds for every configuration below its node: layer choice, schedule, ZeRO
+// stage and shard group, and the configuration itself. More recomputed layers never need more memory or less time.
 #include <gtest/gtest.h>
 
 #include "plan/engine.h"
@@ -66,8 +66,8 @@ class Walk {
                        peak = evaluator_.peak_bytes(w_.structure, w_.costs, 0);
     const std::int64_t bound = cost::iteration_lower_bound_ns(w_.costs, w_.structure);
     const std::string where = name(c) + "\n" + describe(problem_);
-    // What a backward pass does not hide of gradients on their way to a host is left out without columns
-    // (cost/offload.h, least_host_ns).
+    // Without columns, gradients on their way to a host that the backward pass does not hide are left
+    // out (cost/offload.h, least_host_ns).
     const bool hides = c.strategy.offload != Offload::none && problem_.engine->communication.overlaps_offload;
     const std::int64_t alone = configuration_bound_ns(book_, c, w_);
     EXPECT_LE(alone, bound) << "without columns, " << where;
@@ -88,23 +88,23 @@ class Walk {
     if (previous_full_ != nullptr) {
       EXPECT_LE(peak_bound_bytes(w_), full_.peak_bound) << "more recomputation needs more memory, " << where;
       EXPECT_LE(peak, full_.peak) << "more recomputation needs more memory, " << where;
-      if (!offloads_activations(c.strategy.offload)) {  // with it the search asks for every recomputation
+      if (!offloads_activations(c.strategy.offload)) {  // with it the search tries every recomputation
         EXPECT_GE(alone, full_.bound) << "more recomputation is faster, " << where;
       }
     }
-    full_ = {peak_bound_bytes(w_), peak, alone};  // by which the search skips more recomputation
+    full_ = {peak_bound_bytes(w_), peak, alone};  // the search uses these to skip more recomputation
     previous_full_ = &full_;
   }
 
-  /// The largest bound that the search may use for configurations with recomputation `r`.
+  /// Returns the largest bound that the search may use for configurations with recomputation `r`.
   static std::int64_t largest_below(const std::map<Recompute, std::int64_t>& bounds, const Recompute& r) {
     std::int64_t most = 0;
     for (const auto& [recompute, ns] : bounds)
       if (no_more_work(recompute, r)) most = std::max(most, ns);
     return most;
   }
-  /// Whether recomputation `a` costs no more time than `b` by its meaning: the order in which the search relies on
-  /// bounds.
+  /// Returns true if recomputation `a` by definition costs no more time than `b`. The search relies on bounds
+  /// in this order.
   static bool no_more_work(const Recompute& a, const Recompute& b) {
     if (a.kind == RecomputeKind::none) return true;
     return a.kind == b.kind && a.layers <= b.layers;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan on neighbouring devices of one node group costs what it costs on that group as a cluster of its own, in all
-// rank orders, whichever of several groups it is, also where nodes are left out; and the check derives it.
+// Tests that a plan on neighbouring devices of one node group costs the same as on that group as a separate
+// cluster. This holds in all rank orders, for any of several groups, and if nodes are left out. The check derives
+// the same costs.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -45,7 +46,7 @@ Job job_on(const std::string& cluster) {
   return *job;
 }
 
-/// A uniform configuration of all devices of a cluster; dp that does not divide the batch: none.
+/// Draws a uniform configuration of all devices of a cluster; returns false if dp does not divide the batch.
 bool any_configuration(Random& random, std::int64_t devices, Strategy& s, Schedule& schedule) {
   s = Strategy{};
   s.order = random.of(std::vector<RankOrder>{RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp});
@@ -90,7 +91,7 @@ std::int64_t iteration_of(const Job& job, const Plan& plan) {
   return timed ? timed->simulation.iteration_ns : -1;
 }
 
-/// Whether every check of the plan holds; which one does not.
+/// Returns the check of the plan that fails; empty if all hold.
 std::string broken_check(const Job& job, const Plan& plan) {
   const auto claims = planner::claims_of(job, plan);
   if (!claims) return claims.error().message();

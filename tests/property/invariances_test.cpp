@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must not change, or must change by a known factor: equal and steady devices written as a mixed cluster; all
-// speeds doubled; equal devices on links that are unequal.
+// Tests changes of a cluster that must not change the answer, or change it by a known factor. These are equal and
+// steady devices written as a mixed cluster, all speeds doubled, and equal devices on unequal links.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -25,14 +25,14 @@ std::string text_of(const std::filesystem::path& path) {
   return out.str();
 }
 
-/// The same job with its cluster as a list of one group, at a place, every device as fast as its kind.
+/// Writes the cluster of the job as a list of one group, with a name and every device as fast as its kind.
 std::string as_mixed(const std::string& job) {
   const std::string begin = "\ncluster: {";
   const std::size_t at = job.find(begin), end = job.find("}\ntraining", at);
   EXPECT_NE(at, std::string::npos);
   EXPECT_NE(end, std::string::npos);
   std::string inside = job.substr(at + begin.size(), end - at - begin.size()), limit;
-  // of the whole cluster
+  // The limit belongs to the whole cluster.
   if (const std::size_t memory = inside.find(", memory_limit: "); memory != std::string::npos) {
     limit = inside.substr(memory);
     inside.erase(memory);
@@ -41,7 +41,7 @@ std::string as_mixed(const std::string& job) {
              "}", job.substr(end + 1));
 }
 
-/// An answer without how its cluster was written down, and the hash of that.
+/// Returns an answer without the notation of its cluster, and without the hash of that.
 std::string without_source(std::string answer) {
   for (const std::string begin : {"\"cluster\": {"}) {
     const std::size_t at = answer.find(begin), end = answer.find("\n  },", at);
@@ -53,7 +53,7 @@ std::string without_source(std::string answer) {
   return answer;
 }
 
-/// On every example (of more than 64 devices in a long run alone) the answer is the same, to the byte.
+/// On every example the answer is the same, to the byte. Examples of more than 64 devices are only in the long run.
 TEST(EqualAndSteady, IsTheHomogeneousSearch) {
   int answers = 0;
   for (const auto& entry : std::filesystem::directory_iterator(ESPALIER_SOURCE_DIR "/examples")) {
@@ -75,7 +75,7 @@ TEST(EqualAndSteady, IsTheHomogeneousSearch) {
   EXPECT_GE(answers, 8);
 }
 
-/// Two kinds of device at `faster` times their speed, links and memory, whose host takes 1/faster as long.
+/// Returns two kinds of device at `faster` times their speed, links and memory, whose host takes 1/faster as long.
 std::string cluster_at(double faster) {
   const auto kind = [&](const char* name, double tflops) {
     return cat("{name: ", name, ", peak_tflops: {bf16: ", std::to_string(tflops * faster),
@@ -93,8 +93,8 @@ std::string cluster_at(double faster) {
              "], inter_group: {bandwidth: ", std::to_string(50 * faster), "Gb/s, latency: ", std::to_string(20 / faster), "us}}");
 }
 
-/// All speeds and bandwidths doubled, all latencies halved: the best plan takes half the time, up to the rounding of
-/// nanoseconds.
+/// With all speeds and bandwidths doubled and all latencies halved, the best plan takes half the time, up to the
+/// rounding of nanoseconds.
 TEST(TwiceAsFast, TakesHalfTheTime) {
   Case once(6, cluster_at(1), 16), twice(6, cluster_at(2), 16);
   EngineModel engine = *find_engine("generic");
@@ -110,7 +110,7 @@ TEST(TwiceAsFast, TakesHalfTheTime) {
   EXPECT_NEAR(slow / fast, 2.0, 1e-4) << slow << ", " << fast;
 }
 
-/// Micro-batches of pipelines of two devices each, side by side, on two nodes of equal devices.
+/// Returns the micro-batches of two concurrent pipelines of two devices each, on two nodes of equal devices.
 std::vector<std::int64_t> shares(const char* first_link, const char* second_link) {
   const auto node = [](const char* link, const char* name) {
     return cat("{name: ", name, ", nodes: 1, devices_per_node: 2, device: ", device("equal", 200, 64),
@@ -132,8 +132,8 @@ std::vector<std::int64_t> shares(const char* first_link, const char* second_link
   return out;
 }
 
-/// Negative control: devices alone do not say who gets how much. Equal ones behind equal links share evenly, behind
-/// unequal links they do not.
+/// This is a negative control: devices alone do not determine the shares. Equal devices behind equal links share
+/// evenly, behind unequal links they do not.
 TEST(EqualDevices, ShareUnevenlyWhereLinksAreUneven) {
   EXPECT_EQ(shares("100GB/s", "100GB/s"), (std::vector<std::int64_t>{48, 48}));
   const std::vector<std::int64_t> uneven = shares("100GB/s", "5GB/s");

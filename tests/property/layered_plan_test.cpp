@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random layered plans: what a search over layers adds up is never above what is simulated, the memory is that of a
-// replay of layers, and the check derives what the planner claims.
+// Tests random layered plans. The sum of a search over layers is never above the simulated time, the memory is that
+// of a replay of layers, and the check derives the planner's claims.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -40,7 +40,7 @@ TimedLayers timed(const cost::CostContext& context, const Plan& plan) {
   return t;
 }
 
-/// Layers of each pipeline chunk.
+/// Returns the layers of each pipeline chunk.
 std::vector<std::pair<std::int32_t, std::int32_t>> chunks_of(const Plan& plan) {
   std::vector<std::pair<std::int32_t, std::int32_t>> out;
   for (std::int32_t c = 0; c < plan.only_pipeline().schedule.chunks(); ++c) {
@@ -52,7 +52,7 @@ std::vector<std::pair<std::int32_t, std::int32_t>> chunks_of(const Plan& plan) {
   return out;
 }
 
-/// The shares of every layer, and the redistributions between neighbours, as the search prices them.
+/// Holds the shares of every layer, and the redistributions between neighbours, as the search prices them.
 struct Shares {
   std::vector<cost::LayerShare> layers;
   std::vector<double> transition;  ///< before each layer
@@ -60,7 +60,7 @@ struct Shares {
 
 Shares shares_of(const cost::CostContext& context, const LayeredProblem& p, const LayeredPlan& x) {
   Shares s;
-  double least = 0;  // of what any kind hands on
+  double least = 0;  // smallest output of any kind of layer
   const cost::ActivationLayout any = cost::layout_of(p.bases.front().strategy);
   for (const cost::LayerCost& l : p.costs.front()) {
     const double whole = static_cast<double>(l.boundary_bytes) * any.dp * any.cp * any.sequence_parts;
@@ -80,7 +80,7 @@ Shares shares_of(const cost::CostContext& context, const LayeredProblem& p, cons
   return s;
 }
 
-/// Sums over the layers of one stage, as search/layerwise.h has them.
+/// Holds sums over the layers of one stage, as in search/layerwise.h.
 struct StageSum {
   double steady = 0, hidden = 0, reduce = 0, update = 0;
   double down = 0;  ///< forward of the first chunk alone
@@ -111,8 +111,7 @@ std::vector<StageSum> stage_sums(const cost::CostContext& context, const Plan& p
   return stages;
 }
 
-// ---- time
-// --------------------------------------------------------------------------------------------------------------------
+// ---- time ---------------------------------------------------------------------------------------------------------
 
 struct Bounds {
   double by_stage[3] = {0, 0, 0};  ///< largest objective of a stage for λ = 1, ½, 0, with the way down
@@ -165,8 +164,8 @@ TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
     const TimedLayers t = timed(context, x.document);
     const std::int64_t time = simulator.iteration_ns(t.program, t.costs);
     const Bounds b = bounds_of(context, x.document, shares_of(context, p, x));
-    // Stages of several chunks reduce one while others still compute: there only all of the work is a bound. The way up
-    // of zero-bubble schedules is shorter.
+    // Stages of several chunks reduce one while others still compute. There, only the bound of all work holds.
+    // Zero-bubble schedules have a shorter way up.
     const Schedule& schedule = x.document.only_pipeline().schedule;
     const std::size_t proven = schedule.virtual_stages > 1 ? 1 : splits_backward(schedule.kind) ? 3 : 4;
     const double values[] = {b.by_stage[0], b.by_stage[1], b.by_stage[2], b.way};
@@ -187,11 +186,11 @@ TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
   EXPECT_GT(pipelines, plans / 4);
   EXPECT_GT(mixed, plans / 2);
   EXPECT_EQ(overlaps.size(), 8U);
-  for (const double ratio : closest) EXPECT_GT(ratio, 0.9);  // a bound far from any time would hold for no good reason
+  for (const double ratio : closest) EXPECT_GT(ratio, 0.9);  // a bound far from any time would be too weak to test
 }
 
-// What one device does is all there is where nothing overlaps and nothing is left out: the sum is then the time but for
-// rounding.
+// Where nothing overlaps and nothing is left out, the work of one device is all there is. The sum is then the time,
+// up to rounding.
 TEST(LayeredPlan, SharesNeverExceedTheChunk) {
   std::string broken;
   each_layered_plan(100'000, kProblems / 2, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
@@ -239,8 +238,10 @@ TEST(LayeredPlan, SharesNeverExceedTheChunk) {
   EXPECT_TRUE(broken.empty()) << broken;
 }
 
-// The way down to a stage is at least what the table says of each layer, whatever options it left out.
-/// The strategies of one base as a layer may have them under the engine: each way to recompute that the space admits.
+// The helpers below serve the test that the way down to a stage takes at least the table's sum over its layers,
+// whatever options the table left out.
+/// Returns the strategies of one base that a layer may have under the engine: each way to recompute that
+/// the space admits.
 std::vector<Strategy> of_layers(const LayeredProblem& p, const search::Space& space, std::size_t base) {
   std::vector<Strategy> out;
   for (Strategy s : p.sharded[base]) {
@@ -253,7 +254,7 @@ std::vector<Strategy> of_layers(const LayeredProblem& p, const search::Space& sp
   return out;
 }
 
-/// What plans of the problem may share; one class where the engine restricts nothing.
+/// Returns the values that plans of the problem may share; one class where the engine restricts nothing.
 std::set<LayerClass> classes_of(const LayeredProblem& p, const search::Space& space) {
   if (is_unrestricted(p.engine->layers)) return {LayerClass{}};
   std::set<LayerClass> out;
@@ -265,8 +266,8 @@ std::set<LayerClass> classes_of(const LayeredProblem& p, const search::Space& sp
   return out;
 }
 
-/// Least forward time of each kind, over the strategies that a plan of the class may give it; INT64_MAX where there is
-/// none.
+/// Returns the least forward time of each kind, over the strategies that a plan of the class may give it. The value
+/// is INT64_MAX where there is none.
 std::vector<std::int64_t> least_forward_of(const LayeredProblem& p, const search::CostBook& book, const search::Space& space,
                                            const LayerClass& shared) {
   std::vector<std::int64_t> least(p.model.kinds.size(), INT64_MAX);
@@ -302,15 +303,14 @@ TEST(LayeredPlan, LeastForwardTimeOfEveryOption) {
   }
 }
 
-// ---- memory
-// ------------------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------------------------
 
-/// What one layer keeps for a micro-batch, and what it needs beside while it runs.
+/// Holds the memory that one layer saves for a micro-batch, and its transient memory in forward and backward.
 struct LayerMemory {
   std::int64_t kept = 0, forward = 0, backward = 0;
 };
 
-/// Of every layer of the plan, read off its document.
+/// Returns the memory of every layer of the plan, read from its document.
 std::vector<LayerMemory> layer_memory(const cost::CostContext& context, const Plan& plan) {
   std::vector<LayerMemory> out(context.workload.model->layers.size());
   std::vector<cost::LayerCost> costs;
@@ -336,7 +336,7 @@ std::vector<LayerMemory> layer_memory(const cost::CostContext& context, const Pl
   return out;
 }
 
-/// Fullest moment of a rank: its passes in the order of the program, each a layer at a time.
+/// Returns the fullest moment of a rank: its passes in the order of the program, each a layer at a time.
 std::int64_t replayed(const TimedLayers& t, const RankClass& rank, const Plan& plan, const std::vector<LayerMemory>& layers) {
   const auto chunks = chunks_of(plan);
   std::int64_t held = 0, peak = 0;
@@ -382,8 +382,8 @@ TEST(LayeredPlan, PeakIsThatOfAReplayOfLayers) {
         EXPECT_LE(summed, peaks[i]) << describe(p, x);
         continue;
       }
-      // What a search over layers takes for the peak of the stage: no more, and but for what is there once a stage no
-      // less.
+      // This is the stage peak of a search over layers. It is never above the replay. It equals the replay once the
+      // memory that a stage holds once is added.
       const std::int64_t in_flight = std::max(1, max_in_flight(schedule, static_cast<std::int32_t>(i)));
       const std::int64_t activations = (in_flight - 1) * sums[i].saved + sums[i].fullest;
       const std::int64_t summed =
@@ -394,14 +394,13 @@ TEST(LayeredPlan, PeakIsThatOfAReplayOfLayers) {
     }
     return !::testing::Test::HasFailure();
   });
-  // 1,000 of the usual 75 problems, and as many of each one of fewer or more
+  // 1,000 for the usual 75 problems, and in proportion for other numbers
   EXPECT_GT(stages, 1000 * (kProblems / 2) / 75);
 }
 
-// ---- the check
-// ---------------------------------------------------------------------------------------------------------------
+// ---- the check ----------------------------------------------------------------------------------------------------
 
-// What the planner claims of a layered plan is what the check derives from the raw inputs.
+// The check derives the planner's claims about a layered plan from the raw inputs.
 TEST(LayeredPlan, TheCheckDerivesWhatThePlannerClaims) {
   int plans = 0;
   each_layered_plan(300'000, kProblems / 2, kPlans / 2, [&](const LayeredProblem& p, const LayeredPlan& x) {
@@ -417,7 +416,7 @@ TEST(LayeredPlan, TheCheckDerivesWhatThePlannerClaims) {
     EXPECT_TRUE(claims.ok()) << describe(p, x);
     if (!claims) return false;
     const CheckReport report = check::check_plan(x.document, p.model, p.cluster, lower(x.document, p.model, true), &*claims);
-    // the maker asks no engine about layers
+    // the maker does not consult the engine's rules about layers
     const bool runnable = layer_faults(p.engine->layers, p.model, x.document).empty();
     for (const Finding& finding : report.findings)
       EXPECT_EQ(finding.ok, runnable || finding.name != "engine-layers") << finding.name << ": " << finding.text << "\n"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layer-wise space on random problems: never slower than the uniform space, every answer accepted by the
-// independent check, the certificate below every plan that plain enumeration finds, also those of smaller spaces and
-// memories.
+// Tests the layer-wise space on random problems. It is never slower than the uniform space, and the independent
+// check accepts every answer. The certificate is below every plan that plain enumeration finds, also for smaller
+// spaces and memories.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Job job_of(const RandomProblem& p, const char* space) {
   return job;
 }
 
-/// A random problem of the engine that restricts nothing.
+/// Returns a random problem of the engine that restricts nothing.
 RandomProblem generic_problem(int index) {
   RandomProblem p = random_problem(index);
   p.engine = find_engine("generic");
@@ -80,7 +80,7 @@ TEST(Layerwise, NeverSlowerThanUniformAndAlwaysSound) {
       kProblems, faster, faster > 0 ? 100 * gain / faster : 0.0, rescued, infeasible, proven, 100 * gap / kProblems);
 }
 
-/// Every plan of one-forward-one-backward with these strategies, simulated: partitions × strategies of each layer.
+/// Simulates every plan of one-forward-one-backward with these strategies: partitions × strategies of each layer.
 class Enumeration {
  public:
   Enumeration(const RandomProblem& p, const search::Problem& view) : p_(p), book_(view), evaluator_(1) {}
@@ -149,7 +149,8 @@ class Enumeration {
   cost::Costs costs_;
 };
 
-/// Strategies of each (pp, samples) of a space, everything overlapped; full recomputation as of one layer.
+/// Returns the strategies of each (pp, samples) of a space with everything overlapped; full recomputation is that
+/// of one layer.
 std::map<std::pair<std::int32_t, std::int64_t>, std::vector<Strategy>> strategies_of(const RandomProblem& p) {
   const search::Space space(p.model, p.cluster, p.training, *p.engine, p.space);
   std::map<std::pair<std::int32_t, std::int64_t>, std::vector<Strategy>> out;
@@ -204,9 +205,9 @@ TEST(Layerwise, CertificateIsBelowEveryPlanOfSmallSpaces) {
               static_cast<long long>(plans), met, 100 * worst);
 }
 
-// The search is exact in its objective (LayerSearch.MoreMemoryAndMoreChoicesAreNeverSlower), and the answer is the
-// fastest in the simulator of what it looks at: in a larger space it may look at other plans. What must hold: the
-// larger space's bound is below what any smaller space achieves, and answers come out slower seldom.
+// The search is exact in its objective (LayerSearch.MoreMemoryAndMoreChoicesAreNeverSlower). The answer is the
+// fastest in the simulator among the plans that it visits, which differ in a larger space. So two things must hold:
+// the bound of the larger space is below the times of smaller spaces, and answers are rarely slower.
 TEST(Layerwise, BoundOfALargerSpaceIsBelowAnswersOfSmallerOnes) {
   const int pairs = cases(60, 500);
   Random random(7);

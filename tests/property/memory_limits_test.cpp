@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory limits at every edge: exactly what some configuration needs, and a byte less. All configurations are simulated
-// once without a limit; the expected answer under a limit is then the first of them that fits.
+// Tests memory limits at every edge: exactly the need of some configuration, and a byte less. All configurations are
+// simulated once without a limit; the expected answer under a limit is then the first of them that fits.
 #include <gtest/gtest.h>
 
 #include "plan/engine.h"
@@ -12,7 +12,7 @@ namespace {
 const int kProblems = cases(100, 1000);
 constexpr int kLimits = 12;
 
-/// The candidates of a problem without a limit of devices, fastest first; hosts may be too small for some.
+/// Returns the candidates of a problem without a memory limit, fastest first; hosts may be too small for some.
 std::vector<search::Candidate> all_candidates(RandomProblem p) {
   p.cluster.memory_limit.reset();
   planner::SimulatedEvaluator evaluator(1);
@@ -36,7 +36,7 @@ void expect_right_under(RandomProblem p, const std::vector<search::Candidate>& c
   EXPECT_EQ(text_of(found.best), first_that_fits(candidates, limit)) << describe(p);
 }
 
-/// Limits at the needs of random candidates, and around the least need of all.
+/// Tries limits at the needs of random candidates, and around the least need of all.
 void try_limits(const RandomProblem& p, std::uint64_t seed) {
   const std::vector<search::Candidate> candidates = all_candidates(p);
   if (candidates.empty()) return;
@@ -51,7 +51,7 @@ TEST(MemoryLimits, AtTheEdgeOfEveryConfiguration) {
   for (int i = 0; i < kProblems && !HasFailure(); ++i) try_limits(random_problem(1000 + i), static_cast<std::uint64_t>(i));
 }
 
-/// Every limit at which the set of fitting configurations changes.
+/// Tries every limit at which the set of fitting configurations changes.
 void try_every_limit(const RandomProblem& p, const std::vector<search::Candidate>& candidates) {
   std::set<std::int64_t> needs;
   for (const search::Candidate& c : candidates) needs.insert(c.peak_bytes);
@@ -61,7 +61,7 @@ void try_every_limit(const RandomProblem& p, const std::vector<search::Candidate
   }
 }
 
-/// One block kind, `heads` heads, little else to choose than recomputation.
+/// Returns a problem with one block kind, `heads` heads, and little choice except recomputation.
 RandomProblem recomputation_problem(Random& random, std::int64_t heads, std::int64_t devices, const char* engine) {
   DecoderShape shape;
   shape.layers = 6;
@@ -79,8 +79,9 @@ RandomProblem recomputation_problem(Random& random, std::int64_t heads, std::int
   return p;
 }
 
-// Selective recomputation works on every layer, full recomputation on as many as it must: where the scores of unfused
-// attention fill the memory, a little full recomputation may be faster than selective recomputation everywhere.
+// Selective recomputation applies to every layer, full recomputation to as many as necessary. Where
+// the scores of unfused attention fill the memory, a little full recomputation may be faster than
+// selective recomputation everywhere.
 TEST(MemoryLimits, WhereSelectiveAndFullRecomputationCompete) {
   Random random(11);
   int full = 0, selective = 0;
@@ -104,9 +105,9 @@ TEST(MemoryLimits, WhereSelectiveAndFullRecomputationCompete) {
   EXPECT_GT(selective, 0);
 }
 
-// Under megatron-2022-unfused full recomputation keeps the layer's input whole, 2sbh, while 34sbh and the scores are
-// divided by tp: with tp 32, more recomputation needs more memory. The search must not take "more layers, less memory"
-// for granted.
+// Under megatron-2022-unfused, full recomputation keeps the layer's input whole, 2sbh, while 34sbh and the scores
+// are divided by tp. With tp 32, more recomputation therefore needs more memory. The search must not assume "more
+// layers, less memory".
 TEST(MemoryLimits, WhereRecomputationNeedsMoreMemory) {
   Random random(5);
   RandomProblem p = recomputation_problem(random, 32, 64, "megatron-lm-2021");

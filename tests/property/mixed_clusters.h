@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small clusters of unlike devices, and every chain of stages that can be made on one, simulated.
+// Provides small clusters of unlike devices, and simulates every chain of stages that can be made on one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ inline Model small_model(int blocks) {
       .value();
 }
 
-/// A device of its own: peak in TFLOP/s, memory in GiB.
+/// Returns a custom device: peak in TFLOP/s, memory in GiB.
 inline std::string device(const std::string& name, double tflops, int gib) {
   return cat("{name: ", name, ", peak_tflops: {bf16: ", std::to_string(tflops), "}, memory: ", gib,
              "GiB, memory_bandwidth: 1TB/s}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random small clusters of two and three kinds of device, in one place or two, with slow devices, odd node counts and
-// little memory: the search finds the best of all chains of stages and says that nothing is faster; and no number of
-// threads changes a byte of an answer.
+// Tests random small clusters of two and three kinds of device, in one place or two, with slow devices, odd node
+// counts and little memory. The search finds the best of all chains of stages and states that nothing is faster. The
+// number of threads does not change a byte of an answer.
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -16,13 +16,13 @@ namespace {
 using namespace mixed;  // NOLINT: cases on unlike devices
 using search::GroupedCandidate;
 
-/// Clusters that were looked at, those on which a plan fits, and of these those whose answer is proven.
+/// Counts clusters visited, those on which a plan fits, and among these those whose answer is proven.
 struct Compared {
   int clusters = 0, with_answer = 0, closed = 0;
   std::int64_t simulated = 0, plans = 0;
 };
 
-/// What a family of cases is made of: its batches, what of the space is searched, and a look at each answer.
+/// Describes a family of cases: its batches, the searched part of the space, and a callback for each answer.
 struct Family {
   std::vector<std::int64_t> batches;
   std::function<void(SearchSpace&)> space = [](SearchSpace&) {};
@@ -34,7 +34,8 @@ search::GroupedOutcome found_on(const Case& c) {
   return search::device_groups(c.problem, evaluator, {});
 }
 
-/// On each cluster the answer of the search is the best of all chains, or there is none; no chain is below its bound.
+/// Checks on each cluster that the search returns the best of all chains, or none exists; no chain is
+/// below its bound.
 Compared with_all_chains(std::uint64_t seed, int clusters, const Family& family) {
   Random random(seed);
   Compared out{clusters};
@@ -67,8 +68,8 @@ TEST(MixedClusters, TheSearchFindsTheBestOfAllChains) {
   EXPECT_EQ(all.closed, all.with_answer);
 }
 
-/// Where every device must have work: the best of the chains that leave none out, which is dearer than the best of all
-/// now and then.
+/// If every device must have work, the answer is the best of the chains that leave none out. It is sometimes slower
+/// than the best of all.
 TEST(MixedClusters, EveryDeviceHasWorkWhereItMust) {
   int dearer = 0;
   Family family{{4, 6, 8}};
@@ -84,7 +85,7 @@ TEST(MixedClusters, EveryDeviceHasWorkWhereItMust) {
   EXPECT_GE(dearer, 1);
 }
 
-/// Stages that split sequences, each as it likes, and stages that do not.
+/// Compares stages that split sequences, each in its own way, with stages that do not.
 TEST(MixedClusters, StagesSplitSequencesEachItsOwnWay) {
   int split = 0;
   Family family{{1, 2, 4}};
@@ -101,9 +102,9 @@ TEST(MixedClusters, StagesSplitSequencesEachItsOwnWay) {
   EXPECT_GE(split, 2);
 }
 
-/// Where ZB-H1 is named, every chain under it as well: the search finds the best of all, and says so where it looked at
-/// all. Where no states are sharded stages have no replicas: short of those chains grow long, and have the bubbles that
-/// ZB-H1 fills.
+/// If ZB-H1 is named, every chain under it is also included. The search finds the best of all, and reports a proof
+/// if it visited all. Without sharded states, stages have no replicas. Chains then grow long and have the bubbles
+/// that ZB-H1 fills.
 TEST(MixedClusters, ChainsRunZeroBubbleWhereItIsNamed) {
   int zero_bubble = 0;
   Family family{{4, 6, 8}};
@@ -122,7 +123,7 @@ TEST(MixedClusters, ChainsRunZeroBubbleWhereItIsNamed) {
   EXPECT_GE(all.closed * 10, all.with_answer * 9);
 }
 
-/// What a search on unlike devices answers, without wall-clock values.
+/// Returns the answer of a search on unlike devices, without wall-clock values.
 std::string answer(const Case& c, int threads) {
   Job job;
   job.model = c.model;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of moves, priced by adapt/ and derived again by check/: on random pairs of plans of unlike degrees, with
-// and without lost nodes, the two agree to the byte, and every link lies within the checker's bounds.
+// Tests that adapt/ and check/ derive the same bytes of moves. On random pairs of plans of unlike degrees, with and
+// without lost nodes, the two agree to the byte, and every link is within the checker's bounds.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ Job job_on(const std::string& cluster) {
       .value();
 }
 
-/// Plans of all degrees that the job may have.
+/// Returns plans of all degrees that the job may have.
 std::vector<Plan> plans_of(const Job& job) {
   std::vector<Plan> out;
   const auto devices = static_cast<std::int32_t>(job.cluster.devices());
@@ -90,7 +90,7 @@ void random_pairs(const Job& job, const std::string& narrowed, int pairs) {
 
 TEST(MoveAgreement, EqualNodes) { random_pairs(job_on("{nodes: 4, devices_per_node: 4, device: a100-sxm-80gb}"), "node:2", 300); }
 
-// Two groups and a line between them: plans of equal degrees, laid over both.
+// Two groups with a line between them have plans of equal degrees over both.
 TEST(MoveAgreement, TwoSites) {
   const Job job = job_on(
       "{groups: [{name: x, nodes: 1, devices_per_node: 4, device: a100-sxm-80gb}, {name: y, nodes: 2, devices_per_node: 2, "

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters, activations and messages of partitioned blocks, counted by check/ from the text and by cost/ from tiles.
+// Tests parameters, activations and messages of partitioned blocks: check/ counts them from the text,
+// cost/ from tiles.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -25,7 +26,7 @@ Strategy over(std::int32_t tp, std::string partition) {
 
 View view_for(const Case& c) { return make_view(c.plan, c.model, c.cluster); }
 
-/// Any legal sequence for every operator: parameters, activations and messages counted twice.
+/// Compares both counts of parameters, activations and messages for any legal sequence of every operator.
 TEST(PartitionCounts, TheCheckerAndTheCostModelAgree) {
   std::mt19937 random(11);
   for (const char* engine : {"generic", "megatron-lm-2021"}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random plans whose layers have strategies of their own: a toy model on a toy cluster, a pipeline and a number of
-// samples, a random contiguous partition, any legal strategy for every layer (often that of the layer before), any
-// overlap that the engine has, any schedule.
+// Generates random plans whose layers have their own strategies. Draws a toy model on a toy cluster, a pipeline, a
+// number of samples and a random contiguous partition. Every layer gets any legal strategy (often that of the layer
+// before). Overlap and schedule are any that the engine has.
 #pragma once
 
 #include <algorithm>
@@ -25,14 +25,14 @@
 
 namespace espalier::property {
 
-/// A plan of the layer-wise space.
+/// Holds a plan of the layer-wise space.
 struct LayeredPlan {
   Plan document;
-  std::vector<Strategy> priced;       ///< of each layer: as a search prices it, every overlap on that it may have
-  std::vector<std::int32_t> base_of;  ///< of each layer: index into LayeredProblem::bases
+  std::vector<Strategy> priced;       ///< by layer, as a search prices it with every possible overlap on
+  std::vector<std::int32_t> base_of;  ///< by layer: index into LayeredProblem::bases
 };
 
-/// One (pp, samples) of a job.
+/// Holds one (pp, samples) of a job.
 struct LayeredProblem {
   std::uint64_t seed = 0;
   Model model;
@@ -41,8 +41,8 @@ struct LayeredProblem {
   const EngineModel* engine = nullptr;
   SearchSpace space;
   std::vector<search::Configuration> bases;         ///< choices of the layer group with this pp and these samples
-  std::vector<std::vector<Strategy>> sharded;       ///< of each base: every ZeRO stage and shard group
-  std::vector<std::vector<cost::LayerCost>> costs;  ///< of each base
+  std::vector<std::vector<Strategy>> sharded;       ///< by base: every ZeRO stage and shard group
+  std::vector<std::vector<cost::LayerCost>> costs;  ///< by base
   [[nodiscard]] search::Problem view() const { return {&model, &cluster, training, engine, space}; }
   [[nodiscard]] const Schedule& schedule() const { return bases.front().schedule; }
   [[nodiscard]] std::int64_t samples() const { return std::int64_t{schedule().micro_batch} * bases.front().strategy.dp; }
@@ -52,7 +52,7 @@ class LayeredMaker {
  public:
   explicit LayeredMaker(std::uint64_t seed) : random_(seed), parts_(seed + 1'000'003) { p_.seed = seed; }
 
-  /// Nothing when the seed leaves nothing legal.
+  /// Returns false if the seed leaves nothing legal.
   bool problem(LayeredProblem& out) {
     choose_job();
     const search::Space space(p_.model, p_.cluster, p_.training, *p_.engine, p_.space);
@@ -127,8 +127,8 @@ class LayeredMaker {
     if (parts_.one_in(5)) choose_lengths(parts_, *p_.engine, p_.training);
   }
 
-  /// What is drawn, without what the engine forbids to some layer: its priced strategy has every overlap on that it may
-  /// have.
+  /// Returns the drawn overlap without any that the engine forbids for some layer. A priced strategy has every
+  /// overlap on that it may have.
   static Overlap allowed(Overlap on, const std::vector<Strategy>& priced, bool experts) {
     const Overlap drawn = on;
     for (const Strategy& s : priced) {
@@ -141,7 +141,7 @@ class LayeredMaker {
   }
 
   void choose_strategies(const LayeredProblem& p, bool beside, LayeredPlan& x) {
-    const std::int64_t change = random_.of<std::int64_t>({1, 2, 2, 4});  // a new strategy once in so many layers
+    const std::int64_t change = random_.of<std::int64_t>({1, 2, 2, 4});  // one in this many layers gets a new strategy
     for (std::size_t l = 0; l < p.model.layers.size(); ++l) {
       if (l > 0 && !random_.one_in(change)) {
         x.priced.push_back(x.priced.back());
@@ -207,7 +207,7 @@ class LayeredMaker {
     return first;
   }
 
-  /// Runs of layers that go together, now and then cut where nothing changes.
+  /// Returns runs of layers with equal strategies, sometimes cut where nothing changes.
   std::vector<LayerRange> ranges(const Model& model, std::int32_t begin, std::int32_t end,
                                  const std::vector<Strategy>& strategies) {
     std::vector<LayerRange> out;
@@ -230,11 +230,11 @@ class LayeredMaker {
   }
 
   Random random_;
-  Random parts_;  ///< of what is trained, and on what
+  Random parts_;  ///< draws trained parts and lengths
   LayeredProblem p_;
 };
 
-/// `problems` problems and `plans` plans of each.
+/// Visits `plans` plans of each of `problems` problems.
 template <class Visit>
 void each_layered_plan(std::uint64_t seed, int problems, int plans, const Visit& visit) {
   for (int i = 0; i < problems; ++i) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random models and clusters of two and three kinds of device, for searches that are held against everything there is.
+// Generates random models and clusters of two and three kinds of device, for searches that are compared
+// with full enumeration.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,8 @@
 
 namespace espalier::property::mixed {
 
-/// Blocks of width 512 with an embedding and a head that weigh little or much beside them; experts in some.
+/// Returns a model with blocks of width 512, an embedding and a head of small or large relative weight,
+/// and sometimes experts.
 inline Model uneven_model(Random& random) {
   DecoderShape shape;
   shape.layers = random.between(1, 3);
@@ -30,7 +32,7 @@ inline Model uneven_model(Random& random) {
   return make_decoder(shape, "uneven").value();
 }
 
-/// Two or three groups of at most eight devices together, in one place or two; a slow device in some.
+/// Returns two or three groups of at most eight devices together, in one place or two; sometimes one device is slow.
 inline std::string random_cluster(Random& random, bool slow_devices = true) {
   const std::int64_t kinds = random.between(2, 3);
   std::int64_t left = 8 - kinds;

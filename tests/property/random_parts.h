@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a random training trains, and on what: adapters beside frozen weights, parts of the model that are frozen,
-// samples of sequences of unlike length. What the engine does not run is left out, and so are targets that the model
-// does not have.
+// Chooses the parts that a random training trains, and its samples: adapters next to frozen weights, frozen parts
+// of the model, sequences of unlike length. Leaves out anything that the engine does not run, and targets that
+// the model lacks.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace espalier::property {
 
-/// The schedules of one chunk a stage for which `has` holds.
+/// Returns the schedules of one chunk a stage for which `has` holds.
 template <class Predicate>
 std::vector<ScheduleKind> one_chunk_kinds(Predicate has) {
   std::vector<ScheduleKind> out;
@@ -23,7 +23,8 @@ std::vector<ScheduleKind> one_chunk_kinds(Predicate has) {
   return out;
 }
 
-/// An adapter, or frozen parts: the embedding (with the table that a tied head shares), the head, the first blocks.
+/// Chooses an adapter, or frozen parts: the embedding (with the table that a tied head shares), the head,
+/// the first blocks.
 inline void choose_trained_parts(Random& random, const EngineModel& engine, Model& model, Training& training) {
   if (!engine.runs.frozen_weights) return;
   Training chosen = training;
@@ -42,7 +43,7 @@ inline void choose_trained_parts(Random& random, const EngineModel& engine, Mode
   training = chosen;
 }
 
-/// One to four lengths, often one that fills a sample.
+/// Chooses one to four lengths, often one that fills a sample.
 inline void choose_lengths(Random& random, const EngineModel& engine, Training& training) {
   const std::int64_t most = training.sequence.main;
   if (most < 2 || training.sequence.encoder > 0) return;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random search problems, small enough that every configuration of their space can be simulated: a toy model, a toy
-// cluster, at most 16 micro-batches, a random part of the space, a memory limit that lets all, some or none fit, the
-// same of hosts under offload. Adapters, frozen parts and samples of unlike length in some.
+// Generates random search problems, small enough that every configuration of their space can be simulated. Each
+// has a toy model, a toy cluster, at most 16 micro-batches, a random part of the space, and a memory limit that
+// lets all, some or none fit. Offload limits hosts in the same way. Some have adapters, frozen parts and samples
+// of unlike length.
 //
-// Every problem is asked to vary a given pair of dimensions, so that a run over many problems covers every pair.
+// Every problem must vary a given pair of dimensions, so that a run over many problems covers every pair.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +44,7 @@ struct RandomProblem {
 
 using Pair = std::pair<Dimension, Dimension>;
 
-/// All pairs of dimensions: 210 of 21.
+/// Returns all pairs of dimensions: 210 of 21.
 inline std::vector<Pair> dimension_pairs() {
   std::vector<Pair> out;
   for (int a = 0; a < kDimensions; ++a)
@@ -58,7 +59,7 @@ inline void note_values(const Configuration& c, Values& values) {
     values[static_cast<std::size_t>(d)].insert(get(static_cast<Dimension>(d), c.strategy, c.schedule));
 }
 
-/// A random configuration below `base`: choices of each later group at random.
+/// Returns a random configuration below `base`, with random choices of each later group.
 inline Configuration random_below(const search::Space& space, Configuration c, Random& random, bool& found) {
   using Group = void (search::Space::*)(const Configuration&, const search::Space::Visit&) const;
   for (const Group group : {&search::Space::schedule_group, &search::Space::shard_group, &search::Space::overlap_group,
@@ -79,7 +80,7 @@ class ProblemMaker {
  public:
   ProblemMaker(std::uint64_t seed, Pair vary) : random_(seed), parts_(seed + kParts), vary_(vary) { problem_.seed = seed; }
 
-  /// Whether a problem came of it; some seeds leave nothing legal, or cannot vary the pair.
+  /// Returns false if a seed leaves nothing legal or cannot vary the pair.
   bool make(RandomProblem& out) {
     choose_job();
     if (!shrink(random_.of<double>({200, 1000, 3000, 5000}))) return false;
@@ -90,7 +91,7 @@ class ProblemMaker {
   }
 
  private:
-  static constexpr std::uint64_t kParts = 1'000'003;  // another stream: problems without parts are what they were
+  static constexpr std::uint64_t kParts = 1'000'003;  // another stream, so that problems without parts do not change
 
   void choose_job() {
     const auto wants = [&](Dimension d) { return vary_.first == d || vary_.second == d; };
@@ -108,7 +109,7 @@ class ProblemMaker {
     if (random_.one_in(4)) problem_.engine = &random_.of(engine_catalogue());
     if (wants(Dimension::overlap_tp) || random_.one_in(3)) problem_.space.allow["overlap_tp"] = {0, 1};
     if (wants(Dimension::offload) || random_.one_in(5)) allow_offload();
-    if (parts_.one_in(2)) {  // also those that a job has to allow
+    if (parts_.one_in(2)) {  // also schedules that a job must allow explicitly
       std::vector<std::int64_t>& kinds = problem_.space.allow["schedule"];
       for (const ScheduleKind kind : kScheduleKinds) kinds.push_back(static_cast<std::int64_t>(kind));
     }
@@ -116,7 +117,7 @@ class ProblemMaker {
     if (parts_.one_in(5)) choose_lengths(parts_, *problem_.engine, problem_.training);
   }
 
-  /// Ample hosts until choose_host_memory, on links from slow to fast.
+  /// Allows offload with ample hosts, until choose_host_memory, on links from slow to fast.
   void allow_offload() {
     std::vector<std::int64_t>& values = problem_.space.allow["offload"] = {0};
     values.push_back(1 + static_cast<std::int64_t>(random_.below(5)));
@@ -127,7 +128,8 @@ class ProblemMaker {
     host.link = BytesPerSecond(magnitude(random_, 7, 11));
   }
 
-  /// Global batches up to 16 bound the micro-batches by themselves; larger ones through dp or the micro-batch.
+  /// Chooses a global batch. Up to 16 it bounds the micro-batches by itself; larger ones do so through dp
+  /// or the micro-batch.
   void choose_batch(std::int64_t devices) {
     const std::int64_t batch = random_.of<std::int64_t>({1, 2, 4, 6, 8, 12, 16, 16, 16, 24, 32, 48, 64, 96});
     problem_.training.global_batch = batch;
@@ -140,7 +142,7 @@ class ProblemMaker {
     problem_.space.allow[by_dp ? "dp" : "micro_batch"] = least;
   }
 
-  /// Legal configurations of a space, and whether the pair varies in a sample of it.
+  /// Counts the legal configurations of a space, and shows whether the pair varies in a sample of it.
   struct Census {
     double size = 0;
     Values sample;
@@ -184,7 +186,7 @@ class ProblemMaker {
     return true;
   }
 
-  /// One dimension restricted to some of the values that it takes.
+  /// Restricts one dimension to some of the values that it takes.
   SearchSpace restricted(const Census& now) {
     SearchSpace part = problem_.space;
     const auto d = static_cast<Dimension>(random_.below(kDimensions));
@@ -207,7 +209,7 @@ class ProblemMaker {
     return part;
   }
 
-  /// Nothing to say, exactly what some configuration needs, a byte less, or less than any needs.
+  /// Sets no memory limit, exactly the need of some configuration, a byte less, or less than any configuration needs.
   void choose_memory_limit() {
     const std::int64_t mood = random_.below(10);
     if (mood < 3) return;
@@ -222,7 +224,7 @@ class ProblemMaker {
     problem_.cluster.memory_limit = Bytes(needed - (mood > 6 ? 1 : 0));
   }
 
-  /// As much as some configuration under offload puts on the host of a node, or a byte less.
+  /// Sets the memory of a host to the need of some configuration under offload, or a byte less.
   void choose_host_memory() {
     NodeGroup& group = problem_.cluster.groups.front();
     if (!problem_.space.allow.contains("offload") || parts_.one_in(3)) return;
@@ -235,7 +237,7 @@ class ProblemMaker {
     std::int64_t most = 0;
     for (const cost::StageCost& stage : priced(parts_.of(all)).costs.stages) most = std::max(most, stage.memory.host);
     const std::int64_t least = most * group.devices_per_node - parts_.below(2);
-    if (least > 0) group.host.memory = Bytes(least);  // of no bytes a host would not be known
+    if (least > 0) group.host.memory = Bytes(least);  // a host of no bytes would count as unknown
   }
 
   [[nodiscard]] search::Workspace priced(const Configuration& c) const {
@@ -258,7 +260,7 @@ class ProblemMaker {
   RandomProblem problem_;
 };
 
-/// Problem number `index` of the run: varies pair index mod 210; the first seed that gives one.
+/// Returns problem number `index` of the run, which varies pair index mod 210, from the first seed that gives one.
 inline RandomProblem random_problem(int index) {
   static const std::vector<Pair> pairs = dimension_pairs();
   RandomProblem problem;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timings and lowerings made of random numbers, unrelated to any model: what a bound must hold for, since nothing but
-// the dependencies of a program may be assumed. The contract of Costs is kept: no message between chunks of one stage,
-// tied reduction only where the ends of the pipeline lie on two stages.
+// Generates timings and lowerings from random numbers, unrelated to any model. A bound must hold for them, since it
+// may assume only the dependencies of a program. The contract of Costs is kept: no message between chunks of one
+// stage, tied reduction only where the ends of the pipeline are on two stages.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ inline Schedule any_schedule(Random& random) {
   return s;
 }
 
-/// Each program has its own scale per sort of duration, 0 included, so that every sort dominates some programs.
+/// Draws a scale for each sort of duration of a program, 0 included, so that every sort dominates some programs.
 inline std::int64_t any_scale(Random& random) { return random.of<std::int64_t>({0, 3, 30, 300, 3000, 30000}); }
 
 inline cost::PhaseTime any_phase(Random& random, std::int64_t scale) {

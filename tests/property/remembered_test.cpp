@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the search remembers by fewer inputs than it was asked with equals what it would compute anew: layer costs
-// (search/layer_prices.h), memory tables (search/memory_table.h), and the choices below a layer choice
-// (search/space.h). One memory serves all configurations of a problem, so that anything it should have told apart would
-// show.
+// Tests that cached values, whose keys have fewer inputs than the request, equal newly computed ones. These are layer
+// costs (search/layer_prices.h), memory tables (search/memory_table.h), and the choices below a layer choice
+// (search/space.h). One cache serves all configurations of a problem, so that a missing part of a key would show.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -80,7 +79,7 @@ TEST(Remembered, ChoicesAreThoseOfTheGroups) {
   }
 }
 
-/// The definition: every stage of the very configuration, by its peak bound.
+/// Applies the definition: every stage of this configuration, by its peak bound.
 std::vector<char> fitting_by_definition(const Tree& tree, const Configuration& shard, search::Workspace& w) {
   std::vector<char> out;
   tree.space.recompute_group(shard, [&](const Configuration& r) {

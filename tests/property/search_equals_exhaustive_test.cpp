@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The certificate, tested: branch and bound gives the plan that simulating every configuration gives, to the nanosecond
-// and the letter, on random problems that vary every pair of dimensions; also with each pruning rule switched off.
+// Tests the certificate on random problems that vary every pair of dimensions. Branch and bound gives the plan that
+// simulating every configuration gives, with the same nanosecond and the same text. This also holds with each pruning
+// rule switched off.
 //
-// 500 problems, of which a quarter also with rules switched off; ESPALIER_LONG_TESTS=1 takes ten times as many.
+// There are 500 problems, a quarter of them also with rules switched off; ESPALIER_LONG_TESTS=1 uses ten
+// times as many.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -38,7 +40,7 @@ void expect_same(const RandomProblem& p, const search::Outcome& all, const searc
   EXPECT_EQ(clever.lower_bound_ns, clever.best ? clever.best->iteration_ns : 0);
 }
 
-/// Which pairs of dimensions both vary in some problem.
+/// Records the pairs of dimensions that both vary in some problem.
 class Coverage {
  public:
   void add(const RandomProblem& p) {
@@ -103,7 +105,7 @@ TEST(SearchEqualsExhaustive, WithAnyRuleSwitchedOff) {
       ASSERT_TRUE(none.pruning.disable(rule.name));
       const search::Outcome without = pruned(p, options);
       expect_same(p, all, without, "without " + std::string(rule.name));
-      // What does not fit is never a candidate, whoever notices it.
+      // A configuration that does not fit is never a candidate, whichever rule removes it.
       if (rule.id != search::Pruning::memory) {
         EXPECT_EQ(without.pruning.removed(rule.id), 0) << rule.name;
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between stages on several node groups: the closed form (cost/scattered_stages.h, cost/cluster_costs.h) and
-// the links of the topology, which max-min sharing divides, agree. The slowest of messages that start together runs at
-// min_l c_l / n_l, n_l of them on link l of capacity c_l.
+// Tests messages between stages on several node groups: the closed form (cost/scattered_stages.h,
+// cost/cluster_costs.h) agrees with the links of the topology, which max-min sharing divides. The slowest of messages
+// that start together runs at min_l c_l / n_l, with n_l of them on link l of capacity c_l.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ Cluster any_cluster(Random& random, bool links) {
   return *cluster;
 }
 
-/// Stages of `sizes` devices each, all over the cluster.
+/// Returns stages of `sizes` devices each, spread over the whole cluster.
 Pipeline any_pipeline(Random& random, const Cluster& cluster, const std::vector<std::int64_t>& sizes) {
   std::vector<std::int64_t> devices;
   for (std::int64_t d = 0; d < cluster.devices(); ++d) devices.push_back(d);
@@ -63,7 +63,7 @@ Pipeline any_pipeline(Random& random, const Cluster& cluster, const std::vector<
   return pipeline;
 }
 
-/// Seconds a byte of the busier end, on the fullest link between nodes; 0: no message leaves a node.
+/// Returns the seconds per byte of the busier end, on the fullest link between nodes; 0 if no message leaves a node.
 double on_links(const cluster::Topology& topology, const Cluster& cluster, const std::vector<std::int64_t>& a,
                 const std::vector<std::int64_t>& b) {
   std::map<cluster::LinkId, double> loads;

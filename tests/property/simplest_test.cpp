@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// "The simplest plan within x %" against simulating everything: of all configurations that take at most (1 + x) times
-// the best, the search under search/preference.h returns the one of fewest dimensions, then least time, then first
-// text, to the nanosecond.
+// Tests "the simplest plan within x %" against simulating everything. Among all configurations that take at most (1 +
+// x) times the best, the search under search/preference.h prefers the one of fewest dimensions. Then it prefers least
+// time, then first text, to the nanosecond.
 #include <gtest/gtest.h>
 
 #include "plan/dimensions_used.h"
@@ -12,7 +12,7 @@ namespace {
 
 const int kProblems = cases(120, 1200);
 
-/// The preferred one of everything that fits, in the order of time and text that `exhaustive` returns.
+/// Returns the preferred candidate of all that fit, in the order of time and text that `exhaustive` returns.
 std::optional<search::Candidate> by_hand(const search::Outcome& all, std::int64_t slowest_ns) {
   std::optional<search::Candidate> best;
   for (const search::Candidate& c : all.simulated) {
@@ -50,10 +50,10 @@ TEST(Simplest, EqualsExhaustive) {
     }
   }
   EXPECT_GT(judged, kProblems / 4);
-  EXPECT_GT(simpler, judged / 10);  // or the test says nothing
+  EXPECT_GT(simpler, judged / 10);  // otherwise the test would be too weak
 }
 
-// A bound from outside cuts what exceeds it and nothing else.
+// An external bound removes only candidates that exceed it.
 TEST(Simplest, SlowestIsNoAnswer) {
   for (int i = 0; i < kProblems / 4; ++i) {
     const RandomProblem p = random_problem(9'000 + i);

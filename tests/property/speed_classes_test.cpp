@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search on devices of unequal speed: what must be true of any answer.
+// Tests the search on devices of unequal speed: properties of any answer.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace espalier::speed_classes_test {
 namespace {
 
-/// One group of such nodes; `speed` as a cluster file says it.
+/// Returns one group of such nodes; `speed` is in the notation of a cluster file.
 std::string nodes_of(std::int64_t nodes, std::int64_t devices, const std::string& speed) {
   return cat("{nodes: ", nodes, ", devices_per_node: ", devices,
              ", device: {name: own, peak_tflops: {bf16: 20}, memory: 64GiB, memory_bandwidth: 1TB/s}, "
@@ -47,7 +47,7 @@ std::set<std::int64_t> devices_of(const search::PlanCandidate& plan) {
   return out;
 }
 
-/// A device that hardly moves gets nothing, wherever it stands; the others of its node work on.
+/// A device of almost no speed gets no work, wherever it is; the other devices of its node work on.
 TEST(SpeedClasses, ADeadDeviceGetsNothing) {
   for (const char* dead : {"\"rank:0\": 1e-6", "\"rank:5\": 1e-6"}) {
     const auto best = Case(8, 2, 4, dead, 16).found().best();
@@ -58,7 +58,7 @@ TEST(SpeedClasses, ADeadDeviceGetsNothing) {
   }
 }
 
-/// Two devices of speeds 1:2, one stage each at most: samples 2:1 within one.
+/// Two devices of speeds 1:2, with at most one stage each, divide the samples 2:1 within one.
 TEST(SpeedClasses, SamplesFollowSpeed) {
   Case c(4, 2, 1, "\"node:1\": 0.5", 96);
   c.problem.space.limits["pp"] = 1;
@@ -73,7 +73,7 @@ TEST(SpeedClasses, SamplesFollowSpeed) {
   EXPECT_LE(found.lower_bound_ns(), best->iteration_ns);
 }
 
-/// Two stages of speeds 1:2, 32 micro-batches: 26 layers 17.3 : 8.7, within one.
+/// Two stages of speeds 1:2 with 32 micro-batches divide 26 layers 17.3 : 8.7, within one.
 TEST(SpeedClasses, LayersFollowSpeed) {
   Case c(24, 2, 1, "\"node:0\": 0.5", 32);
   c.problem.space.allow["recompute"] = {0};
@@ -87,7 +87,7 @@ TEST(SpeedClasses, LayersFollowSpeed) {
   }
 }
 
-/// Where the classes are exact the search is that of groups of described devices.
+/// Compares the search, where the classes are exact, with that of groups of described devices.
 TEST(SpeedClasses, AsGroupsOfSlowDevices) {
   const Case c(8, 4, 2, "\"node:3\": 0.6", 16);
   const search::SpeedClasses classes(c.cluster);
@@ -103,8 +103,8 @@ TEST(SpeedClasses, AsGroupsOfSlowDevices) {
   EXPECT_GE(found.best_ns(), groups.lower_bound_ns());
 }
 
-/// Random speeds: no answer is slower than the best uniform plan at the pace of the slowest device, none below the
-/// bound; a restricted engine's answer is uniform on its devices; any number of threads finds the same.
+/// With random speeds, no answer is slower than the best uniform plan at the pace of the slowest device, and none is
+/// below the bound. A restricted engine's answer is uniform on its devices. Any number of threads finds the same.
 TEST(SpeedClasses, RandomSpeeds) {
   std::mt19937 random(5);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };

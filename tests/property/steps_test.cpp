@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps against sums: whatever the strategy, the steps of a layer add up to what the search was told it costs, and the
-// steps of a pass to what is simulated, component by component and to the nanosecond; no track shows two things at
-// once.
+// Tests steps against sums. For every strategy, the steps of a layer add up to the cost that the search uses, and the
+// steps of a pass to the simulated one. They agree component by component and to the nanosecond. No track shows two
+// things at once.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -18,7 +18,7 @@ namespace {
 
 const int kProblems = cases(240, 2000);
 
-/// Of one phase: the sum, and a layout in time that ends with it.
+/// Checks the sum of one phase, and a layout in time that ends with it.
 void expect_phase(const cost::PhaseSteps& phase, const cost::PhaseTime& cost) {
   EXPECT_EQ(cost::phase_time(phase), cost);
   std::int64_t end = 0;
@@ -77,7 +77,7 @@ TEST(Steps, OfALayerAddUpToItsCost) {
   EXPECT_GT(beside, 100);
 }
 
-/// Every chunk and phase of a plan against its timing.
+/// Checks every chunk and phase of a plan against its timing.
 void expect_chunks(const cost::CostContext& context, const Plan& plan, std::map<std::string, int>& seen) {
   Program program = lower(plan, *context.workload.model, true);
   const cost::Costs costs = cost::price(context, plan, program);

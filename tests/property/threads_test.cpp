@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The number of threads changes nothing: not the answer, not one counter, not the order of what was simulated. Nor does
-// repeating. A search that stops early says how far it got, and never claims too much.
+// Tests that the number of threads changes nothing: not the answer, not one counter, not the order of simulations.
+// Repeating changes nothing either. A search that stops early reports its progress, and never claims too much.
 #include <gtest/gtest.h>
 
 #include "random_problem.h"
@@ -8,7 +8,7 @@
 namespace espalier::property::threads_test {
 namespace {
 
-/// Everything an Outcome holds, as text.
+/// Returns everything in an Outcome as text.
 std::string all_of(const search::Outcome& o) {
   std::string out = text_of(o.best) + "\nspace " + std::to_string(o.space_size) + " bounded " + std::to_string(o.bounded) +
                     " simulations " + std::to_string(o.simulations) + " complete " + std::to_string(o.complete) +
@@ -49,7 +49,7 @@ TEST(Threads, ChangeNothingUnderALimit) {
     ASSERT_EQ(all_of(searched(p, options)), all_of(first)) << describe(p);
     stopped += !first.complete;
     if (!whole.best) continue;
-    // What an unfinished search claims to know is true: nothing is faster than its lower bound.
+    // The claims of an unfinished search are true: nothing is faster than its lower bound.
     ASSERT_LE(first.lower_bound_ns, whole.best->iteration_ns) << describe(p);
     if (first.best) {
       ASSERT_GE(first.best->iteration_ns, whole.best->iteration_ns);
@@ -75,7 +75,7 @@ TEST(Threads, AnInterruptedSearchKeepsItsBestSoFar) {
   }
 }
 
-// Seeds are configurations tried first. They may speed up the search, but they are no part of the answer unless they
+// Seeds are configurations tried first. They may speed up the search, but they are part of the answer only if they
 // are the best.
 TEST(Seeds, ChangeNoAnswer) {
   Random random(7);

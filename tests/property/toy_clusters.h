@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random clusters of at most 64 devices: one to three fabric levels, powers of two and not, devices and links from very
-// slow to very fast, so that launches, compute, memory, latency and bandwidth each decide in some of them.
+// Generates random clusters of at most 64 devices. They have one to three fabric levels, sizes that are powers of two
+// or not, and devices and links from very slow to very fast. So launches, compute, memory, latency and bandwidth each
+// dominate in some of them.
 #pragma once
 
 #include <cmath>
@@ -11,7 +12,7 @@
 
 namespace espalier::property {
 
-/// 10^low … 10^high, evenly in the exponent (in tenths).
+/// Returns 10^low … 10^high, evenly in the exponent (in tenths).
 inline double magnitude(Random& random, int low, int high) {
   return std::pow(10.0, static_cast<double>(random.between(std::int64_t{10} * low, std::int64_t{10} * high)) / 10.0);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random models of at most eight layers, embedding and head counted: dense and expert decoders, tied or not, two layer
-// kinds (first layers dense), encoder-decoder pairs, images with unequal stages. Small shapes, the same code paths as
-// the real ones.
+// Generates random models of at most eight layers, embedding and head included. These are dense and expert decoders,
+// tied or not, two layer kinds (first layers dense), encoder-decoder pairs, and images with unequal stages. Shapes
+// are small, but they use the same code paths as the real ones.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ inline ToyModel toy_decoder(Random& random, bool experts) {
   return {*model, {.main = random.of<std::int64_t>({16, 24, 32, 48, 64})}};
 }
 
-/// First layers dense, the others with shared and routed experts, latent attention.
+/// Returns a model whose first layers are dense; the others have shared and routed experts and latent attention.
 inline ToyModel toy_deepseek(Random& random) {
   const std::int64_t blocks = random.between(2, 6);
   return {loaded("{\"model_type\": \"deepseek_v3\", \"q_lora_rank\": 12, \"kv_lora_rank\": 10, \"qk_rope_head_dim\": 2, "
@@ -85,7 +85,7 @@ inline ToyModel toy_image(Random& random) {
           {}};
 }
 
-/// Sliding and full attention in turn.
+/// Returns a model with sliding and full attention in turn.
 inline ToyModel toy_gemma(Random& random) {
   return {loaded("{\"model_type\": \"gemma2\", \"head_dim\": 8, \"sliding_window\": 16, \"num_key_value_heads\": 2" +
                  number("hidden_size", 64) + number("num_hidden_layers", random.between(2, 6)) +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replicas of unequal samples and states: what they cost, and the phase that finds them.
+// Tests replicas of unequal samples and states: their costs, and the phase that finds them.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -20,7 +20,7 @@ struct Case : property::mixed::Case {
       : property::mixed::Case(blocks, cat("{groups: [", groups, "], inter_group: ", join, "}"), batch) {}
 };
 
-/// One node of devices with a peak in TFLOP/s and a memory.
+/// Returns one node of devices with a peak in TFLOP/s and a memory.
 std::string group(int devices, double tflops, const std::string& memory) {
   return cat("{nodes: 1, devices_per_node: ", devices, ", device: {name: d", static_cast<int>(tflops),
              ", peak_tflops: {bf16: ", std::to_string(tflops), "}, memory: ", memory,
@@ -28,7 +28,7 @@ std::string group(int devices, double tflops, const std::string& memory) {
 }
 constexpr const char* kFast = "{bandwidth: 1000Gb/s, latency: 1us}";
 
-/// All devices as replicas of one stage, one micro-batch.
+/// Returns a plan with all devices as replicas of one stage, one micro-batch.
 Plan one_stage(const Case& c, ZeroStage zero, std::vector<std::int64_t> samples, std::vector<std::int64_t> states) {
   Plan plan;
   plan.training = c.problem.training;
@@ -64,7 +64,7 @@ struct Priced {
   }
 };
 
-/// Two equal devices: 3 and 1 samples take what 3 and 3 do; the other replica waits.
+/// On two equal devices, 3 and 1 samples take the time of 3 and 3; the other replica waits.
 TEST(UnevenReplicas, TheBusiestDecides) {
   const Case four(2, cat(group(1, 20, "64GiB"), ", ", group(1, 20.0001, "64GiB")), kFast, 4),
       six(2, cat(group(1, 20, "64GiB"), ", ", group(1, 20.0001, "64GiB")), kFast, 6);
@@ -74,8 +74,8 @@ TEST(UnevenReplicas, TheBusiestDecides) {
   EXPECT_LT(unequal.kinds[1].costs.works.begin()->time.duration_ns(), unequal.kinds[0].costs.works.begin()->time.duration_ns());
 }
 
-/// ZeRO 1 over two ranks: all optimizer state is 2·O with equal parts of O; weights 3:1 make parts of 1.5·O and 0.5·O.
-/// Parameters and gradients stay.
+/// With ZeRO 1 over two ranks, all optimizer state is 2·O, with equal parts of O. Weights 3:1 make parts of 1.5·O and
+/// 0.5·O. Parameters and gradients stay.
 TEST(UnevenReplicas, StatesFollowTheirWeights) {
   const Case c(2, cat(group(1, 20, "64GiB"), ", ", group(1, 10, "64GiB")), kFast, 4);
   const Priced equal(c, one_stage(c, ZeroStage::optimizer, {}, {})), unequal(c, one_stage(c, ZeroStage::optimizer, {}, {3, 1}));
@@ -89,11 +89,13 @@ TEST(UnevenReplicas, StatesFollowTheirWeights) {
   const Priced sharded(c, one_stage(c, ZeroStage::parameters, {}, {3, 1})),
       shards(c, one_stage(c, ZeroStage::parameters, {}, {}));
   EXPECT_NEAR(static_cast<double>(held(sharded, 0).parameters), 1.5 * static_cast<double>(held(shards, 0).parameters), 2);
-  // Who holds 1/4 takes 3/4 of all from the other: 1.5 times what equal parts take; so no step is faster.
+  // The rank that holds 1/4 receives 3/4 of everything from the other, 1.5 times as much as with equal parts, so no
+  // step is faster.
   EXPECT_GT(sharded.ns, shards.ns);
 }
 
-/// Speeds 2:1 and free communication: two thirds of the samples on the fast half, within one sample a replica.
+/// With speeds 2:1 and free communication, two thirds of the samples are on the fast half, within one
+/// sample a replica.
 TEST(UnevenReplicas, SamplesFollowSpeed) {
   Case c(4, cat(group(2, 20, "64GiB"), ", ", group(2, 10, "64GiB")), kFast, 96);
   c.problem.space.allow["recompute"] = {0};
@@ -110,8 +112,8 @@ TEST(UnevenReplicas, SamplesFollowSpeed) {
   EXPECT_LE(found.lower_bound_ns, found.best->iteration_ns);
 }
 
-/// Compute by speed, state by memory: the fast devices have little memory, so that equal parts do not fit and unequal
-/// ones do.
+/// Compute follows speed, and state follows memory: the fast devices have little memory, so equal parts do not fit
+/// and unequal ones do.
 TEST(UnevenReplicas, StatesFollowMemory) {
   bool found_one = false;
   for (int mib = 900; mib <= 2400 && !found_one; mib += 50) {
@@ -135,7 +137,7 @@ TEST(UnevenReplicas, StatesFollowMemory) {
   EXPECT_TRUE(found_one);
 }
 
-/// Random small clusters: no plan below the bound of all work, samples add up, every rank fits.
+/// On random small clusters, no plan is below the bound of all work, samples add up, and every rank fits.
 TEST(UnevenReplicas, RandomClusters) {
   std::mt19937 random(7);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };

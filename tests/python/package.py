@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The installed Python package from outside: its answers are those of the command line, byte for byte; errors, Ctrl-C, NumPy columns.
+"""Tests the installed Python package from outside. Its answers are those of the command line, byte for byte. Also
+tests errors, Ctrl-C and NumPy columns.
 
-usage: package.py SOURCE_DIR      run by a Python that has the package (./dev python); else by build/py/venv, exit code 77 where that lacks it
+usage: package.py SOURCE_DIR      run by a Python that has the package (./dev python); else by build/py/venv,
+                                  exit code 77 if that lacks it
 """
 import os
 import pathlib
@@ -42,7 +44,7 @@ def command(*words):
 
 
 def untimed(text):
-    """A document without its object `timing`, which is its last key."""
+    """Removes the object `timing`, the last key of a document."""
     return TIMING.sub("\n}", text).rstrip("\n")
 
 
@@ -110,7 +112,7 @@ class Errors(unittest.TestCase):
 
 class CtrlC(unittest.TestCase):
     def test_search_ends_with_the_best_so_far(self):
-        # The signal is sent once the search has begun, which its first line of progress says.
+        # The signal is sent once the search has begun, which its first line of progress shows.
         begun = threading.Event()
 
         def interrupt():
@@ -121,7 +123,7 @@ class CtrlC(unittest.TestCase):
 
         def progress(line):
             begun.set()
-            time.sleep(0.2)  # the search waits for its listener: it is still there when the signal comes
+            time.sleep(0.2)  # the search waits for its listener, so it still runs when the signal comes
 
         with self.assertRaises(espalier.Interrupted) as caught:
             espalier.plan(example("llama3.1-405b-on-16384xh100"), progress=progress, threads=1)
@@ -129,7 +131,7 @@ class CtrlC(unittest.TestCase):
         self.assertTrue(best is None or not best.finished)
 
     def test_an_exhaustive_search_ends_too(self):
-        # It would take hours. A Python of its own, so that a search that does not end is one that can be ended.
+        # The search would take hours. It runs in its own Python, so that one that does not end can be ended.
         words = ("import espalier, signal, sys, threading, os\n"
                  "threading.Timer(3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
                  "try:\n    espalier.plan(sys.argv[1], exhaustive=True, threads=1)\n"
@@ -177,7 +179,8 @@ class Notebook(unittest.TestCase):
             self.skipTest("no nbclient (./dev python installs it)")
         path = SOURCE / "examples/notebook/first-plan.ipynb"
         notebook = nbformat.read(path, as_version=4)
-        nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(path.parent)}}).execute()  # raises where a cell does
+        # Raises an exception if a cell does.
+        nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(path.parent)}}).execute()
         cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
         text = "".join(out.get("text", "") for cell in cells for out in cell.outputs)
         self.assertEqual(len(cells), 4)

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decision tree of Galvatron (Miao et al. 2022): which hybrids of parallelism one layer may have on a cluster of
-// equal devices.
+// Enumerates the decision tree of Galvatron (Miao et al. 2022): the hybrids of parallelism that one layer may have on
+// a cluster of equal devices.
 //
-// For every pipeline depth P = 1, 2, 4, … the N/P devices of a stage are split level by level: a level applies data
-// parallelism (DP), sharded data parallelism (SDP: ZeRO-3) or tensor parallelism (TP) with a degree of 2, 4, 8, …; each
-// at most once on a path, the degrees multiply to N/P. Their order matters: an inner level joins neighbouring ranks. A
-// leaf is a strategy; recomputation doubles them.
+// For every pipeline depth P = 1, 2, 4, … the N/P devices of a stage are split level by level. A level applies data
+// parallelism (DP), sharded data parallelism (SDP: ZeRO-3) or tensor parallelism (TP) with a degree of 2, 4, 8, ….
+// Each occurs at most once on a path, and the degrees multiply to N/P. Their order matters: an inner level joins
+// neighbouring ranks. A leaf is a strategy; recomputation doubles them.
 //
 //     leaves of devices       8    16    64
 //     all                    34    73   229
-//     without DP with SDP    22    37    79      (the published space)
+//     without DP with SDP    22    37    79      (the published space).
 //
-// Rules of this tree have a name, a switch and a counter like those of search/pruning.h, but are kept apart from them:
-// those never change the answer, while
+// Rules of this tree have a name, a switch and a counter like those of search/pruning.h, but are separate. Pruning
+// rules never change the answer, whereas
 //
-//   no-dp-sdp-mix   drops paths with both DP and SDP: "SDP alone moves as much and holds less". It is no theorem:
-//                   ZeRO-3 moves
-//                   1.5 times the bytes of DP, and SDP inside a node with DP across nodes may be faster than either
-//                   alone.
+//   no-dp-sdp-mix   drops paths with both DP and SDP: "SDP alone moves as much and holds less". This is no theorem:
+//                   ZeRO-3 moves 1.5 times the bytes of DP. SDP inside a node with DP across nodes may be faster than
+//                   either alone.
 #pragma once
 
 #include <array>
@@ -41,9 +40,9 @@ struct TreeLeaf {
   std::vector<TreeLevel> levels;  ///< outermost first; empty: one device a stage
   bool recompute = false;
 
-  /// 1 when the dimension is absent.
+  /// Returns the degree, which is 1 if the dimension is absent.
   [[nodiscard]] std::int32_t degree(TreeDimension dimension) const;
-  /// "pp2 dp2 tp4 ckpt": levels outermost first.
+  /// Returns "pp2 dp2 tp4 ckpt", with levels outermost first.
   [[nodiscard]] std::string label() const;
 };
 
@@ -57,15 +56,15 @@ struct TreeRuleRow {
 };
 const std::array<TreeRuleRow, kTreeRules>& tree_rules();
 
-/// Switches and counters of one enumeration; all rules are on.
+/// Holds switches and counters of one enumeration; all rules are on by default.
 class TreeRules {
  public:
   TreeRules() { enabled_.fill(true); }
-  /// False when there is no rule of that name.
+  /// Returns false if there is no rule of that name.
   bool disable(std::string_view name);
   [[nodiscard]] bool enabled(TreeRule rule) const { return enabled_[static_cast<std::size_t>(rule)]; }
   void count(TreeRule rule, std::int64_t leaves) { removed_[static_cast<std::size_t>(rule)] += leaves; }
-  /// Leaves removed, recomputing ones counted on their own.
+  /// Returns the number of removed leaves; recomputing ones count separately.
   [[nodiscard]] std::int64_t removed(TreeRule rule) const { return removed_[static_cast<std::size_t>(rule)]; }
 
  private:
@@ -73,8 +72,8 @@ class TreeRules {
   std::array<std::int64_t, kTreeRules> removed_{};
 };
 
-/// The leaves of every pipeline depth, deepest last; of equal levels first without, then with recomputation. `devices`
-/// is a power of two.
+/// Returns the leaves of every pipeline depth, deepest last; for equal levels first without, then with recomputation.
+/// `devices` is a power of two.
 std::vector<TreeLeaf> decision_tree(std::int32_t devices, bool with_recompute, TreeRules& rules);
 
 }  // namespace espalier::reference

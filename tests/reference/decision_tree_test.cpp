@@ -21,15 +21,15 @@ std::map<std::int32_t, int> by_depth(const std::vector<TreeLeaf>& leaves) {
   return out;
 }
 
-// Two devices: one stage splits its two devices in one of three ways, two stages have nothing to split.
+// With two devices, one stage splits its two devices in one of three ways, and two stages have nothing to split.
 TEST(DecisionTree, TwoDevices) {
   std::vector<std::string> labels;
   for (const TreeLeaf& leaf : leaves(2, false, true)) labels.push_back(leaf.label());
   EXPECT_EQ(labels, (std::vector<std::string>{"pp1 dp2", "pp1 sdp2", "pp1 tp2", "pp2"}));
 }
 
-// The published counts: 34 strategies on eight devices, 22 without DP beside SDP; by hand for P = 2, four devices: 3 of
-// one level and 3·2 of two levels, of which dp-sdp and sdp-dp go.
+// The published counts are 34 strategies on eight devices, 22 without the mix of DP and SDP. By hand for P = 2, four
+// devices: 3 of one level and 3·2 of two levels, without dp-sdp and sdp-dp.
 TEST(DecisionTree, CountsOfThePaper) {
   EXPECT_EQ(leaves(8, false, false).size(), 34U);
   EXPECT_EQ(leaves(8, false, true).size(), 22U);

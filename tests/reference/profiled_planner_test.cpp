@@ -32,8 +32,8 @@ ProfiledModel tiny(std::int32_t layers) {
   return model;
 }
 
-// One head: no groups. With room for everything plain data parallelism is fastest: 2 layers of 15 ms + 0.28125 ms, and
-// 2 + 4 ms with 1.171875/5 ms for embedding and head.
+// One head has no groups. With room for everything, plain data parallelism is fastest: 2 layers of 15 ms + 0.28125
+// ms, and 2 + 4 ms with 1.171875/5 ms for embedding and head.
 TEST(ProfiledPlanner, WithRoomForEverything) {
   ProfiledModel model = tiny(2);
   model.heads = 1;
@@ -45,7 +45,7 @@ TEST(ProfiledPlanner, WithRoomForEverything) {
   EXPECT_EQ(plan->stages[0].memory_mb, 2 * 464 + 800 + 40 + 1024);
 }
 
-/// All that a single stage can do, one by one.
+/// Tries every choice of a single stage, one by one.
 double by_trying_all(const ProfiledModel& model, std::int64_t memory_mb, std::int64_t chunks) {
   const ProfiledPipeline pipeline{1, chunks};
   const std::size_t n = model.layers.size();
@@ -132,7 +132,7 @@ TEST(ProfiledPlanner, NothingFits) {
   EXPECT_FALSE(plan_profiled(tiny(2), {100000, DataParallelType::zero2, 0, 7}).ok());
 }
 
-/// The authors' measurements of Llama 2 7B on eight GPUs (examples/galvatron).
+/// Returns the authors' measurements of Llama 2 7B on eight GPUs (examples/galvatron).
 ProfiledModel llama2_7b(std::int64_t batch) {
   const auto text = [](const std::string& name) { return source_file("examples/galvatron/" + name); };
   ProfileFiles files;
@@ -158,10 +158,10 @@ ProfiledModel llama2_7b(std::int64_t batch) {
   return *read;
 }
 
-// The plan that the authors ship for these measurements: ZeRO-3 on every layer, the first 20 of 32 recomputed, one
-// micro-batch, embedding and head by Ulysses over two ranks with ZeRO-3. By hand: 29491 MB are usable; layers take
-// ⌈398.5 + 2·514.6⌉ = 1428 MB or ⌈398.5 + 2·32⌉ = 463 MB, the rest ⌈4130.3·0.128 + 4·358.8 + 1024⌉ = 2989 MB: 20·463 +
-// 12·1428 + 2989 = 29385.
+// This is the plan that the authors ship for these measurements. Every layer has ZeRO-3, the first 20 of 32 are
+// recomputed, there is one micro-batch, and embedding and head use Ulysses over two ranks with ZeRO-3. By hand: 29491
+// MB are usable. Layers take ⌈398.5 + 2·514.6⌉ = 1428 MB or ⌈398.5 + 2·32⌉ = 463 MB, the rest takes ⌈4130.3·0.128 +
+// 4·358.8 + 1024⌉ = 2989 MB. In total, 20·463 + 12·1428 + 2989 = 29385.
 TEST(ProfiledPlanner, ThePlanThatTheAuthorsShip) {
   const auto plan = plan_profiled(llama2_7b(16), {36 * 1024, DataParallelType::zero2, 0, 0});
   ASSERT_TRUE(plan.ok()) << plan.error().message();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kBytesPerElement = 4, kMb = 1024.0 * 1024.0;
 constexpr double kContextMb = 1024;
-constexpr double kSecondsPerMs = 0.0011;  ///< with the authors' margin of 10 %
+constexpr double kSecondsPerMs = 0.0011;  ///< includes the authors' margin of 10 %
 constexpr double kShardedBias = 1e-4;
 
 double coefficient(const V1Profile& profile, std::int32_t pp, std::int32_t size, bool consecutive) {
@@ -51,13 +51,14 @@ double chunks_two_nodes(V1Family family, const V1Strategy& s, double local) {
   return std::max(1.0, std::ceil(std::floor(local / s.tp) / divisor));
 }
 
-/// m as the memory of the first and last stage counts it: of whole samples, and no more than there are.
+/// Returns m as the memory of the first and last stage uses it: from whole samples, and at most the
+/// number of samples.
 double memory_chunks(const V1Profile& profile, const V1Strategy& s, std::int32_t batch) {
   const double most = batch / (s.tp * s.dp);
   return std::min(chunks(profile, s, batch / s.dp), most);
 }
 
-/// Part of the backward pass that runs beside the reduction of gradients.
+/// Returns the part of the backward pass that is overlapped with the reduction of gradients.
 double overlapped_share(const V1LayerType& type, const V1Strategy& s) {
   if (s.tp == 1) return 1;
   if (s.tp == 2 && s.dp == 2) return 0.5;
@@ -66,7 +67,7 @@ double overlapped_share(const V1LayerType& type, const V1Strategy& s) {
 }
 
 struct Overlap {
-  double both = 0, rest = 0;  ///< ms side by side, ms of the longer alone
+  double both = 0, rest = 0;  ///< ms of both at once, ms of the longer alone
   bool gradients_longer = false;
 };
 Overlap overlap(const V1Profile& profile, double message, double ms_per_mb, double compute) {
@@ -77,7 +78,7 @@ Overlap overlap(const V1Profile& profile, double message, double ms_per_mb, doub
   return {backward, 0, false};
 }
 
-/// Milliseconds of one layer before gathers of shards, point-to-point and the margin.
+/// Holds milliseconds of one layer before gathers of shards, point-to-point and the margin.
 struct LayerParts {
   double forward = 0, backward = 0, tensor_parallel = 0;
   double gradients_mb = 0;
@@ -110,7 +111,7 @@ double pipelined_ms(const V1Profile& profile, const V1Strategy& s, const LayerPa
   return compute * (s.pp + m - 1) / (s.pp * m) + (whole - compute);
 }
 
-/// Whether the activations of a layer under `from` must be gathered or moved before one under `to`.
+/// Returns true if the activations of a layer under `from` must be gathered or moved before one under `to`.
 bool redistributes(const V1Profile& profile, const V1Strategy& from, const V1Strategy& to) {
   if (to.tp > from.tp) return true;
   if (!from.ordered() || !to.ordered() || from.tp_consecutive == to.tp_consecutive) return false;

@@ -12,10 +12,10 @@ namespace {
 
 const V1Profile& bert() { return published_profiles().at("bert-1280@8"); }
 
-// Batch 8 on 8 data-parallel GPUs: one sample each. States 4·76.98, activations 94.07 MB. Forward 2.29166666 ms,
-// backward twice that. Gradients: 2·7/8·76.98 = 134.715 MB at 0.21530878·1.3 ms/MB = 37.707 ms slowed, longer than
-// backward slowed (5.958 ms), which therefore runs beside 5.958/(0.21530878·1.3) = 21.288 MB; 113.427 MB remain: 24.422
-// ms. 2.292 + 5.958 + 24.422 = 32.672 ms, ×0.0011 s.
+// Batch 8 on 8 data-parallel GPUs is one sample each. States are 4·76.98 MB, activations 94.07 MB. Forward takes
+// 2.29166666 ms, backward twice that. Gradients: 2·7/8·76.98 = 134.715 MB at 0.21530878·1.3 ms/MB = 37.707 ms slowed.
+// This is longer than backward slowed (5.958 ms), which overlaps with 5.958/(0.21530878·1.3) = 21.288 MB. The other
+// 113.427 MB take 24.422 ms. Total: 2.292 + 5.958 + 24.422 = 32.672 ms, ×0.0011 s.
 TEST(V1Cost, DataParallelByHand) {
   const V1Strategy dp{1, 1, 8};
   EXPECT_DOUBLE_EQ(layer_memory_mb(bert(), bert().layer_types[0], dp, 8), 4 * 76.98 + 94.07);
@@ -23,8 +23,8 @@ TEST(V1Cost, DataParallelByHand) {
   EXPECT_DOUBLE_EQ(other_memory_mb(bert(), dp, 8)[0], 790 + 300 + 1024);
 }
 
-// Sharded states: 307.92·(1/8 + 0.025) MB; the gathers cost half the gradients' message again, 67.3575 MB·0.21530878
-// ms.
+// Sharded states take 307.92·(1/8 + 0.025) MB. The gathers cost half the gradients' message again,
+// 67.3575 MB·0.21530878 ms.
 TEST(V1Cost, ShardingByHand) {
   const V1Strategy dp{1, 1, 8}, sdp{1, 1, 8, true};
   EXPECT_DOUBLE_EQ(layer_memory_mb(bert(), bert().layer_types[0], sdp, 8), 4 * 76.98 * (0.125 + 0.025) + 94.07);
@@ -32,9 +32,8 @@ TEST(V1Cost, ShardingByHand) {
   EXPECT_NEAR(layer_seconds(bert(), bert().layer_types[0], sdp, 8, 32) - plain, 67.3575 * 0.21530878 * 0.0011, 1e-12);
 }
 
-// tp 1 → 2 gathers: (2 − 1)/2 · 2·8/4 samples · 0.271614583/1000. Sharded → plain of one layout: the bias. Less tp in
-// the same
-// order: free.
+// From tp 1 to 2 there is a gather: (2 − 1)/2 · 2·8/4 samples · 0.271614583/1000. From sharded to plain of one layout
+// there is the bias. Less tp in the same order is free.
 TEST(V1Cost, TransitionsByHand) {
   const V1Strategy dp{1, 1, 8}, sdp{1, 1, 8, true}, tp2{1, 2, 4, false, false};
   EXPECT_DOUBLE_EQ(transition_seconds(bert(), dp, tp2, 8), 0.5 * 4 * 0.271614583 * 0.001);
@@ -55,7 +54,7 @@ TEST(V1Cost, ChunksByFamily) {
   EXPECT_EQ(chunks(p.at("vit-1280@16"), {16, 1, 1}, 33), 2);
 }
 
-/// The lines of the file of published layer programs, one JSON document each.
+/// Returns the lines of the file of published layer programs, one JSON document each.
 std::vector<base::Document> published_programs() {
   const std::string text = source_file("tests/golden/galvatron_v1_layer_dp.jsonl");
   std::vector<base::Document> programs;
@@ -69,8 +68,8 @@ std::vector<base::Document> published_programs() {
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-12 * std::max(std::abs(a), std::abs(b)); }
 
-/// Whether the program is what our formulas give for these stages: memory, time and transitions of every strategy, type
-/// by type.
+/// Returns true if our formulas give the program for these stages: memory, time and transitions of every strategy,
+/// type by type.
 bool same_costs(const base::Node& program, const V1Stages& stages) {
   const auto &memory = program.find("memory")->items, &time = program.find("time")->items;
   const auto& transition = program.find("transition")->items;
@@ -94,7 +93,7 @@ bool same_costs(const base::Node& program, const V1Stages& stages) {
   return true;
 }
 
-/// Batch and stages of the workload that the program belongs to.
+/// Finds batch and stages of the workload that the program belongs to.
 bool explained(const base::Node& program, const V1Workload& workload, std::int64_t memory_mb) {
   for (std::int32_t batch = 8; batch <= 320; batch += 8) {
     for (const std::int32_t pp : {1, 2, 4, 8}) {
@@ -107,8 +106,8 @@ bool explained(const base::Node& program, const V1Workload& workload, std::int64
   return false;
 }
 
-// Memory, time, transitions and capacity of the 580 layer programs that the published planner solved: all follow from
-// the formulas.
+// The published planner solved 580 layer programs. Their memory, time, transitions and capacity all follow
+// from the formulas.
 TEST(V1Cost, ExplainsEveryPublishedLayerProgram) {
   const std::map<std::string, std::string> names = {
       {"bert", "BERT-Huge-32"}, {"vit", "ViT-Huge-32"}, {"t5", "T5-Large-32"}, {"swin", "Swin-Huge-32"}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several tests of this module need: the published profiles, the published tables, and the authors' dynamic
-// program over whole megabytes as a reference for the layer search.
+// Provides what several tests of this module share: the published profiles, the published tables, and the authors'
+// dynamic program over whole megabytes as a reference for the layer search.
 #pragma once
 
 #include <algorithm>
@@ -34,14 +34,14 @@ inline const std::map<std::string, V1Profile>& published_profiles() {
   return profiles;
 }
 
-/// A row of a published table; samples_per_s 0: nothing fits.
+/// Holds a row of a published table; samples_per_s 0: nothing fits.
 struct GridRow {
   std::string model, space, plan;
   std::int32_t devices = 8, memory_gb = 8, batch = 0, pp = 0;
   double samples_per_s = 0;
 };
 
-/// Of all spaces: "full" and smaller ones.
+/// Returns the rows of all spaces: "full" and smaller ones.
 inline std::vector<GridRow> published_rows(std::int32_t devices) {
   const std::string path = "tests/golden/galvatron_v1_grid" + std::to_string(devices) + ".json";
   auto document = base::read_json(source_file(path), path);
@@ -63,8 +63,9 @@ inline V1Workload workload(const std::string& name, std::int32_t devices) {
   return *found;
 }
 
-/// f[v][s] = min over the strategy before of f[v − mb(s)][before] + transition + time, for every whole number of
-/// megabytes v (the published recurrence, Miao et al. 2022, §4.2). Infinite if nothing fits. Plain, slow, exact.
+/// Computes f[v][s] = min over the strategy before of f[v − mb(s)][before] + transition + time, for every whole
+/// number of megabytes v (the published recurrence, Miao et al. 2022, §4.2). It is infinite if nothing fits. The code
+/// is plain, slow and exact.
 inline double best_on_megabyte_grid(const solve::LayerProblem& problem, std::int64_t capacity) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (capacity < 0) return infinity;

@@ -12,9 +12,9 @@ namespace espalier::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::int32_t kBatchEnd = 1024;  ///< where the authors' loop ends
+constexpr std::int32_t kBatchEnd = 1024;  ///< end of the authors' loop
 
-/// Values of ranges of layers; ranges with the same types and capacity are solved once.
+/// Solves ranges of layers; ranges with the same types and capacity are solved once.
 class StageSolver {
  public:
   StageSolver(const V1Workload& workload, const V1Stages& stages) : stages_(stages), types_(workload.types()) {
@@ -41,7 +41,7 @@ class StageSolver {
   std::map<std::array<std::int64_t, 3>, std::optional<solve::LayerSolution>> solved_;
 };
 
-/// Layers per stage to first layers.
+/// Converts layers per stage to first layers.
 std::vector<std::int32_t> firsts_of(const std::vector<std::int32_t>& division) {
   std::vector<std::int32_t> firsts;
   std::int32_t first = 0;
@@ -77,7 +77,7 @@ std::vector<std::int32_t> stage_counts(const V1Profile& profile) {
   return counts;
 }
 
-/// The published division at this batch, if all its stages fit.
+/// Returns the published division at this batch, if all its stages fit.
 std::optional<V1Plan> published_at(const V1Workload& workload, std::int64_t memory_mb, std::int32_t batch, std::int32_t pp,
                                    V1Capacity capacity) {
   const auto stages = v1_stages(workload, memory_mb, batch, pp, capacity);
@@ -110,7 +110,7 @@ std::optional<V1Plan> plan_published(const V1Workload& workload, std::int64_t me
   return best;
 }
 
-/// The least sum over all contiguous divisions, if below `upper_bound` seconds.
+/// Returns the least sum over all contiguous divisions, if below `upper_bound` seconds.
 std::optional<V1Plan> free_at(const V1Workload& workload, const V1Stages& stages, double upper_bound) {
   StageSolver solver(workload, stages);
   solve::BalanceProblem balance;
@@ -139,7 +139,7 @@ struct Candidate {
   double most = 0;  ///< samples per second that no plan of it exceeds
 };
 
-/// Every (B, P) that the bound does not exclude, the most promising first.
+/// Returns every (B, P) that the bound does not exclude, the most promising first.
 std::vector<Candidate> candidates_of(const V1Workload& workload, std::int64_t memory_mb, V1Capacity capacity) {
   std::vector<Candidate> candidates;
   const std::int32_t step = v1_batch_step(workload);
@@ -149,7 +149,7 @@ std::vector<Candidate> candidates_of(const V1Workload& workload, std::int64_t me
       if (pp > workload.total_layers()) continue;
       auto stages = v1_stages(workload, memory_mb, batch, pp, capacity);
       if (!stages) continue;
-      std::int64_t together = 0;  // one pool instead of P: only more fits
+      std::int64_t together = 0;  // one pool instead of P, in which at least as much fits
       for (const std::int64_t mb : stages->capacity) together += std::max<std::int64_t>(mb, 0);
       const double least = solve::layers_lower_bound(stages->model, {}, together);
       if (std::isfinite(least)) candidates.push_back({std::move(*stages), batch / least});

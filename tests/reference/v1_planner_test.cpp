@@ -14,7 +14,7 @@ std::string name_of(const GridRow& row) {
   return row.model + ", " + std::to_string(row.devices) + " GPUs, " + std::to_string(row.memory_gb) + " GB";
 }
 
-/// Both tables, space "full".
+/// Returns the rows of both tables, space "full".
 std::vector<GridRow> all_rows() {
   std::vector<GridRow> rows;
   for (const std::int32_t devices : {8, 16}) {
@@ -37,7 +37,7 @@ TEST(V1Planner, FirstRowOfThePublishedTable) {
   EXPECT_EQ(to_string(*plan), "2-2*-2×15, 2-2*-2f×1");
 }
 
-/// "2-1-4f×6, 2-1-4×11 ‖ 2-1-4×9, …" back to stages; one list stands for `pp` equal ones.
+/// Converts "2-1-4f×6, 2-1-4×11 ‖ 2-1-4×9, …" back to stages; one list represents `pp` equal ones.
 std::vector<std::vector<V1Strategy>> stages_of(const std::string& text, const V1Profile& profile, std::int32_t pp) {
   std::map<std::string, V1Strategy> by_name;
   for (const V1Strategy& s : profile.strategies) by_name[to_string(s)] = s;
@@ -56,7 +56,7 @@ std::vector<std::vector<V1Strategy>> stages_of(const std::string& text, const V1
   return stages;
 }
 
-// The 64 rows of space "full": batch, stages and samples per second to the printed digits.
+// Compares the 64 rows of space "full": batch, stages and samples per second to the printed digits.
 TEST(V1Planner, ReproducesThePublishedTables) {
   const std::vector<GridRow> rows = all_rows();
   ASSERT_EQ(rows.size(), 64u);
@@ -70,7 +70,8 @@ TEST(V1Planner, ReproducesThePublishedTables) {
   }
 }
 
-// Several plans can take the same time: the published plan itself, priced here, fits and takes exactly as long as ours.
+// Several plans can take the same time. The published plan itself, priced here, fits and takes exactly as
+// long as ours.
 TEST(V1Planner, PublishedPlansAreAsGoodAsOurs) {
   for (const GridRow& row : all_rows()) {
     if (row.samples_per_s == 0) continue;
@@ -99,7 +100,7 @@ TEST(V1Planner, FreeDivisionIsNeverWorse) {
   EXPECT_GT(better, 0);
 }
 
-// Nor is any smaller space of the tables better: 512 rows, seven more spaces.
+// No smaller space of the tables is better: 512 rows, seven more spaces.
 TEST(V1Planner, FreeDivisionIsNotBelowAnySmallerSpace) {
   std::map<std::string, double> free;
   for (const GridRow& row : all_rows()) {
@@ -112,7 +113,7 @@ TEST(V1Planner, FreeDivisionIsNotBelowAnySmallerSpace) {
   }
 }
 
-// The published planner found 33.12 here and 33.91 in the smaller space dp+pp: its division follows the leanest
+// The published planner found 33.12 here and 33.91 in the smaller space dp+pp, since its division follows the leanest
 // strategy of the space.
 TEST(V1Planner, FreeDivisionMendsThePublishedAnomaly) {
   const auto plan = plan_v1(workload("T5-Large-32", 16), 16 * 1024, V1Options{});
@@ -131,7 +132,7 @@ TEST(V1Planner, PlansFitAndAddUp) {
   }
 }
 
-// The layer search against the published recurrence over megabytes, on stages of every model.
+// Compares the layer search with the published recurrence over megabytes, on stages of every model.
 TEST(V1Planner, StagesEqualTheMegabyteGrid) {
   for (const char* name : {"BERT-Huge-32", "ViT-Huge-32", "T5-Large-32", "Swin-Huge-32"}) {
     for (const std::int32_t pp : {1, 2, 4}) {

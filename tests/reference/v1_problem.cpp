@@ -18,7 +18,8 @@ std::vector<V1Strategy> strategies_of(const V1Profile& profile, std::int32_t pp)
   return strategies;
 }
 
-/// One node: uniform models give up `other` on every stage, the rest only on the first.
+/// Returns the capacity of each stage. On one node, uniform models give up `other` on every stage, the rest only
+/// on the first.
 std::vector<std::int64_t> capacities(const V1Workload& workload, const std::vector<double>& other, std::int64_t memory_mb,
                                      V1Capacity policy) {
   const bool fullest = workload.uniform() && policy == V1Capacity::published;
@@ -42,7 +43,8 @@ std::vector<double> leanest_layers(const V1Workload& workload, const std::vector
   return layers;
 }
 
-/// What each stage holds before its layers, as the division counts it: on one node all of it on the first stage.
+/// Returns the memory that each stage holds before its layers, by the rule of the division: on one node all of it on
+/// the first stage.
 std::vector<double> held_before(const V1Profile& profile, const V1Strategy& strategy, std::int32_t batch) {
   if (profile.two_nodes()) return other_memory_mb(profile, strategy, batch);
   std::vector<double> held(static_cast<std::size_t>(strategy.pp), 0.0);
@@ -50,7 +52,8 @@ std::vector<double> held_before(const V1Profile& profile, const V1Strategy& stra
   return held;
 }
 
-/// From the last stage to the first: a stage takes layers while at least half of the next one is missing to the mean.
+/// Fills from the last stage to the first: a stage takes layers while at least half of the next one is missing
+/// to the mean.
 std::vector<std::int32_t> fill_from_the_end(const std::vector<double>& layers, const std::vector<double>& held, double mean) {
   std::vector<std::int32_t> division(held.size(), 0);
   std::size_t left = layers.size();
@@ -64,7 +67,7 @@ std::vector<std::int32_t> fill_from_the_end(const std::vector<double>& layers, c
   return division;
 }
 
-/// Two nodes: stages far above the mean hand their last layers on.
+/// Moves, on two nodes, the last layers of stages far above the mean to the next stage.
 void relieve(std::vector<std::int32_t>& division, const std::vector<double>& layers, const std::vector<double>& held,
              double most) {
   std::int32_t first = 0;
@@ -79,7 +82,7 @@ void relieve(std::vector<std::int32_t>& division, const std::vector<double>& lay
   }
 }
 
-/// Every stage gets a layer: from the one after it, and where `backwards` the last ones from the one before.
+/// Gives every stage a layer from the one after it; with `backwards` the last ones take it from the one before.
 void feed_empty(std::vector<std::int32_t>& division, bool backwards) {
   const std::size_t last = division.size() - 1;
   for (std::size_t stage = 0; stage < last; ++stage) {
@@ -123,7 +126,7 @@ std::optional<V1Stages> v1_stages(const V1Workload& workload, std::int64_t memor
     std::vector<double>& row = stages.model.transition.emplace_back();
     for (const V1Strategy& to : stages.strategies) row.push_back(transition_seconds(profile, from, to, batch));
   }
-  // What belongs to no layer is spread as the first strategy of the list spreads it.
+  // Memory outside the layers is spread like that of the first strategy in the list.
   stages.capacity = capacities(workload, other_memory_mb(profile, stages.strategies.front(), batch), memory_mb, capacity);
   return stages;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layer programs that Galvatron version 1 solves: for a model, a batch B and a number of stages P, the strategies
-// of that P with their memory and time per layer type, and the whole megabytes that the layers of each stage may fill.
-// Memory adds up and times add up, so a stage is a solve::LayerProblem with states = ⌈MB⌉, nothing saved, nothing
-// transient; every strategy is a layout of its own.
+// Builds the layer programs that Galvatron version 1 solves. For a model, a batch B and a number of stages P, they
+// hold the strategies of that P with their memory and time per layer type. They also hold the whole megabytes that
+// the layers of each stage may fill. Memory adds up and times add up, so a stage is a solve::LayerProblem with states
+// = ⌈MB⌉, nothing saved, nothing transient. Every strategy is a layout of its own.
 #pragma once
 
 #include <optional>
@@ -12,40 +12,41 @@
 
 namespace espalier::reference {
 
-/// A model of the published tables: a profile and how many layers of each type it has, in order.
+/// Describes a model of the published tables: a profile, and the number of its layers of each type in order.
 struct V1Workload {
   std::string name;  ///< "BERT-Huge-32"
   const V1Profile* profile = nullptr;
   std::vector<std::int32_t> layers;
 
   [[nodiscard]] std::int32_t total_layers() const;
-  [[nodiscard]] std::vector<std::int32_t> types() const;  ///< of each layer
-  /// One type: the authors solve one stage and take the others to be equal to it.
+  [[nodiscard]] std::vector<std::int32_t> types() const;  ///< by layer
+  /// Returns true for models with one type; the authors solve one stage and assume that the others are equal.
   [[nodiscard]] bool uniform() const { return layers.size() == 1; }
 };
 
-/// One batch on one number of stages.
+/// Holds one batch on one number of stages.
 struct V1Stages {
   std::int32_t batch = 0, pp = 1;
-  std::vector<V1Strategy> strategies;  ///< those with this pp: what options and layouts number
+  std::vector<V1Strategy> strategies;  ///< strategies with this pp; options and layouts are indices into them
   solve::LayerProblem model;           ///< all layers of the model
-  std::vector<std::int64_t> capacity;  ///< of each stage, MB left for layers; ≤ 0: nothing fits there
+  std::vector<std::int64_t> capacity;  ///< by stage, MB left for layers; ≤ 0: nothing fits there
 };
 
-/// How much of `other` a stage of a uniform model gives up on two nodes: as published (every stage as much as the
-/// fullest, because one solution serves all) or what the formula says for each.
+/// Selects how much of `other` a stage of a uniform model gives up on two nodes. As published, every stage gives up
+/// as much as the fullest, because one solution serves all. Otherwise each gives up what the formula states.
 enum class V1Capacity : std::uint8_t { published, per_stage };
 
-/// Nothing if no strategy has this pp, or the authors' loop passes over the batch (two nodes: B not a multiple of N/P).
+/// Builds the stages; null if no strategy has this pp, or the authors' loop skips the batch (two nodes: B not a
+/// multiple of N/P).
 std::optional<V1Stages> v1_stages(const V1Workload& workload, std::int64_t memory_mb, std::int32_t batch, std::int32_t pp,
                                   V1Capacity capacity);
 
-/// Layers [first, end) of the model as a problem of their own.
+/// Returns layers [first, end) of the model as a separate problem.
 solve::LayerProblem v1_stage(const V1Stages& stages, std::int32_t first, std::int32_t end);
 
-/// The authors' division of the layers over P stages: equal numbers for uniform models (nothing if P does not divide
-/// them); else filled from the last stage with each layer's memory under its leanest strategy up to the mean
-/// (data/README.md names the scripts). Layers per stage.
+/// Returns the authors' division of the layers over P stages, in layers per stage. Uniform models get equal numbers
+/// (null if P does not divide them). Others are filled from the last stage, with each layer's memory under its
+/// leanest strategy, up to the mean (data/README.md names the scripts).
 std::optional<std::vector<std::int32_t>> v1_division(const V1Workload& workload, std::int32_t batch, std::int32_t pp);
 
 }  // namespace espalier::reference

@@ -24,8 +24,8 @@ TEST(V1Problem, OthersByMemory) {
   EXPECT_EQ(*v1_division(workload("T5-Large-48", 16), 24, 8), (Division{8, 8, 8, 5, 5, 5, 5, 4}));
 }
 
-// One stage of BERT-Huge-32 at batch 8: ⌈4·76.98 + 94.07⌉ = 402 MB a layer; 8192 − (790 + 300 + 1024) MB for the
-// layers.
+// One stage of BERT-Huge-32 at batch 8 takes ⌈4·76.98 + 94.07⌉ = 402 MB a layer, and has 8192 − (790 + 300 + 1024) MB
+// for the layers.
 TEST(V1Problem, WholeMegabytes) {
   const auto stages = v1_stages(workload("BERT-Huge-32", 8), 8192, 8, 1, V1Capacity::published);
   ASSERT_TRUE(stages);
@@ -35,8 +35,8 @@ TEST(V1Problem, WholeMegabytes) {
   EXPECT_EQ(v1_stage(*stages, 4, 9).layers.size(), 5u);
 }
 
-// Two nodes: only the ends of a pipeline hold more than the context, 1024 MB; the authors' one solution for all stages
-// takes the fullest.
+// On two nodes, only the ends of a pipeline hold more than the context, 1024 MB. The authors use one solution for all
+// stages, that of the fullest.
 TEST(V1Problem, CapacityOfStages) {
   const V1Workload bert = workload("BERT-Huge-32", 16);
   const auto published = v1_stages(bert, 8192, 16, 4, V1Capacity::published);

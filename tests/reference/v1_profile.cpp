@@ -41,7 +41,7 @@ void read_memory(Reader& r, V1Profile& profile, V1LayerType& type) {
   r.finish();
 }
 
-/// "2_4_1" → {2, 4, 1}; the key of a group of 4 neighbouring ranks in one of 2 stages.
+/// Parses "2_4_1" → {2, 4, 1}, the key of a group of 4 neighbouring ranks in one of 2 stages.
 bool read_group(std::string_view key, std::array<std::int32_t, 3>& group) {
   const char* at = key.data();
   const char* const end = at + key.size();
@@ -84,7 +84,7 @@ void read_time(Reader& r, V1Profile& profile, V1LayerType& type) {
   r.finish();
 }
 
-/// Calls read(reader, profile, layer type) for the one mapping or for each of a list; how many.
+/// Calls read(reader, profile, layer type) for the one mapping or for each of a list; returns how many.
 template <class Read>
 std::size_t read_types(Reader& r, std::string_view key, V1Profile& profile, const Read& read) {
   const Node* node = r.find(key);
@@ -103,7 +103,7 @@ std::size_t read_types(Reader& r, std::string_view key, V1Profile& profile, cons
 
 bool is_degree(const Node& node) { return node.kind == NodeKind::integer && node.integer >= 1 && node.integer <= 1024; }
 
-/// [pp, tp, dp, {"tp": consecutive, "fsdp": sharded}]
+/// Reads [pp, tp, dp, {"tp": consecutive, "fsdp": sharded}].
 void read_strategies(Reader& r, V1Profile& profile) {
   const Node* list = r.find("strategies");
   const auto fail = [&r] { r.fail("strategies", "", "a list of [pp, tp, dp, {tp, fsdp}] with pp*tp*dp = devices"); };
@@ -122,7 +122,7 @@ void read_strategies(Reader& r, V1Profile& profile) {
   }
 }
 
-/// The coefficient of every group that a strategy forms stands in the table.
+/// Checks that the table has the coefficient of every group that a strategy forms.
 void check_groups(Reader& r, const V1Profile& profile) {
   for (const V1Strategy& s : profile.strategies) {
     const bool tp_consecutive = !s.ordered() || s.tp_consecutive, dp_consecutive = !s.ordered() || !s.tp_consecutive;
@@ -135,7 +135,7 @@ void check_groups(Reader& r, const V1Profile& profile) {
   }
 }
 
-/// "bert-1280@8": what precedes '-' or '@' is the family, what follows '@' the devices.
+/// Parses "bert-1280@8": the part before '-' or '@' is the family, the part after '@' the devices.
 bool read_name(const std::string& name, V1Profile& profile) {
   constexpr std::array<std::string_view, 4> families = {"bert", "vit", "t5", "swin"};
   profile.name = name;

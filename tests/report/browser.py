@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `espalier report` in a headless Chromium, where one is installed (Debian: chromium): nothing is logged or loaded, its figures are those of
-the result, hover, zoom and filters work by mouse and keyboard, and no frame draws more objects than pixels allow. Prints times, judges none.
+"""Tests the page of `espalier report` in a headless Chromium, where one is installed (Debian: chromium). Nothing is
+logged or loaded, and its figures are those of the result. Hover, zoom and filters work by mouse and keyboard, and no
+frame draws more objects than pixels allow. Prints times without judging them.
 
 usage: browser.py BINARY SOURCE_DIR [--pictures DIR]     with --pictures: screenshots (light, dark, narrow, print) into DIR
 exit 77: no Chromium here
@@ -35,7 +36,7 @@ def run(*words):
 
 
 def planned(name, folder):
-    """Page and result of an example."""
+    """Returns the page and the result of an example."""
     out = folder / name
     run("plan", EXAMPLES / f"{name}.yaml", "-o", out, "-q")
     page = folder / f"{name}.html"
@@ -44,7 +45,7 @@ def planned(name, folder):
 
 
 def seconds(value):
-    """As base::seconds writes it."""
+    """Formats seconds like base::seconds."""
     if value >= 1:
         return f"{value:.3f} s"
     return f"{value * 1e3:.1f} ms" if value >= 1e-3 else f"{value * 1e6:.1f} us"
@@ -54,7 +55,7 @@ def figures_are_those_of_the_result(page, result, name):
     shown = page.value("Object.fromEntries([...document.querySelectorAll('.figure')].map(f => [f.dataset.figure, "
                        "[f.querySelector('.value').textContent, f.querySelector('.detail').textContent, f.dataset.from]]))")
     p = result["prediction"]
-    busiest = p.get("bottleneck", p)["breakdown_s"]  # the tiles speak of the busiest stage
+    busiest = p.get("bottleneck", p)["breakdown_s"]  # the tiles show the busiest stage
     share = {key: f"{100 * busiest[part] / p['iteration_s']:.1f} %" for key, part in (("bubble", "bubble"), ("exposed", "exposed_communication"))}
     expected = {
         "iteration": seconds(p["iteration_s"]), "mfu": f"{100 * p['mfu']:.1f} %", "memory": f"{p['peak_memory_bytes'] / GIB:.1f} GiB", **share,
@@ -66,7 +67,7 @@ def figures_are_those_of_the_result(page, result, name):
         expect(shown[key][0] == text, f"{name}: {key} is {shown[key]}, in the result {text}")
     expect(f"{p['memory_limit_bytes'] / GIB:.1f} GiB" in shown["memory"][1], f"{name}: the limit of {shown['memory']}")
     expect(f"{p['mfu_peak_tflops']:.0f} TFLOP/s" in shown["mfu"][1], f"{name}: the peak of {shown['mfu']}")
-    for key, (_, _, place) in shown.items():  # the place that a figure names is there
+    for key, (_, _, place) in shown.items():  # the place that a figure names must exist
         value = result
         for part in filter(None, place.split(".")):
             expect(part in value, f"{name}: {key} names {place}")
@@ -174,7 +175,7 @@ def examples(page, folder):
 
 
 def many_bars(page, folder):
-    """A hundred thousand bars: eight stages, 2,304 micro-batches."""
+    """Tests a hundred thousand bars: eight stages, 2,304 micro-batches."""
     out = folder / "many"
     run("estimate", EXAMPLES / "llama3-8b-on-8xh100.yaml", "--set", "training.global_batch=2304", "--pp", 8, "--micro-batch", 1, "-o", out, "-q")
     file = folder / "many.html"
@@ -197,7 +198,7 @@ def many_bars(page, folder):
 
 
 def names_are_no_html(page, folder):
-    """A model whose name would close the script element and open another."""
+    """Tests a model whose name would close the script element and open another."""
     plan = json.loads((folder / "llama3-8b-on-8xh100" / "plan.json").read_text(encoding="utf-8"))
     plan["model"]["name"] = "</script><script>document.title='broken'</script><img src=x onerror=alert(1)><!--"
     (folder / "evil.json").write_text(json.dumps(plan), encoding="utf-8")
@@ -210,7 +211,7 @@ def names_are_no_html(page, folder):
 
 
 def pictures(page, folder, into):
-    """Those of docs/report.md, and whole pages to look at."""
+    """Takes the pictures of docs/report.md, and whole pages for inspection."""
     into.mkdir(parents=True, exist_ok=True)
     eight, seventy = folder / "llama3-8b-on-8xh100.html", folder / "llama3-70b-on-64xh100.html"
     top = lambda selector: page.value(f"document.querySelector('{selector}').getBoundingClientRect().top + scrollY")  # noqa: E731

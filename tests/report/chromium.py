@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium that is driven over its debugging pipe: JSON messages that end in a zero byte (Chrome DevTools Protocol). No packages needed."""
+"""Drives a headless Chromium over its debugging pipe: JSON messages that end in a zero byte (Chrome DevTools
+Protocol). No packages needed."""
 import base64
 import json
 import os
@@ -12,7 +13,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 def executable():
-    """Path of a Chromium on this machine, or None."""
+    """Returns the path of a Chromium on this machine, or None."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
@@ -26,7 +27,7 @@ class Page:
                  "--remote-debugging-pipe", "about:blank"]
 
         def pipes():
-            # Descriptors 3 and 4 are where Chromium reads and writes; the pipes may have these numbers themselves.
+            # Chromium reads descriptor 3 and writes descriptor 4; the pipes may have these numbers themselves.
             one, two = os.dup(to_child), os.dup(from_child)
             os.dup2(one, 3)
             os.dup2(two, 4)
@@ -76,7 +77,7 @@ class Page:
             self.events.append(answer)
 
     def value(self, script):
-        """Of an expression of the page; promises are waited for."""
+        """Returns the value of an expression of the page; waits for promises."""
         answer = self.call("Runtime.evaluate", {"expression": script, "returnByValue": True, "awaitPromise": True})
         if "exceptionDetails" in answer:
             raise RuntimeError(json.dumps(answer["exceptionDetails"])[:500])
@@ -88,10 +89,10 @@ class Page:
         self.call("Emulation.setEmulatedMedia", {"media": media, "features": features})
 
     def open(self, file, ready="document.documentElement?.dataset.ready === 'yes'", limit=60):
-        """Opens a file; returns the seconds until it says that it is ready."""
+        """Opens a file; returns the seconds until the page is ready."""
         began = time.monotonic()
         self.call("Page.navigate", {"url": f"file://{file}"})
-        here = f"decodeURI(location.href).endsWith({json.dumps(str(file))}) && {ready}"  # not of the page before
+        here = f"decodeURI(location.href).endsWith({json.dumps(str(file))}) && {ready}"  # not the page before
         while not self.value(here):
             if time.monotonic() - began > limit:
                 raise RuntimeError(f"{file} is not ready after {limit} s; {self.complaints()}")
@@ -99,7 +100,7 @@ class Page:
         return time.monotonic() - began
 
     def frame(self):
-        """Waits until what was asked for is drawn."""
+        """Waits until pending changes are drawn."""
         self.value("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 
     def mouse(self, kind, x, y, **more):
@@ -111,7 +112,8 @@ class Page:
             self.call("Input.dispatchKeyEvent", {"type": kind, "key": key, "code": code or key, **({"text": text} if text and kind == "keyDown" else {})})
 
     def complaints(self):
-        """Errors of scripts, of the console and of the security policy, and everything that it tried to load but itself."""
+        """Returns errors of scripts, of the console and of the security policy, and everything except itself that the
+        page tried to load."""
         out = []
         for event in self.events:
             method, parameters = event.get("method"), event.get("params", {})

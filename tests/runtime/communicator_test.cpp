@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of 2, 3 and 4 ranks, each a process, of sizes that go from everyone to everyone and of sizes that go
-// round a ring: what arrives is counted by hand. Member m has the numbers 1000·m + i.
+// Tests collectives of 2, 3 and 4 ranks, each a process. Small sizes go from every rank to every rank, larger ones
+// round a ring; expected results are computed by hand. Member m has the numbers 1000·m + i.
 #include "runtime/communicator.h"
 
 #include <ATen/TensorOperators.h>
@@ -25,9 +25,8 @@ namespace {
 
 using at::Tensor;
 
-/// Runs `body` as every rank of a group of `size`, with messages from everyone to everyone up to `direct` bytes, for
-/// each of them. Ranks are
-/// processes: this one, which other tests fork, never starts a thread of libtorch's.
+/// Runs `body` as every rank of a group of `size`, for each `direct`: messages up to `direct` bytes go from every
+/// rank to every rank. Ranks are processes: this one, which other tests fork, never starts a thread of libtorch's.
 void as_group(int size, const std::vector<std::int64_t>& direct, const std::function<void(Communicator&)>& body) {
   const std::filesystem::path file = std::filesystem::temp_directory_path() /
                                      ("espalier-communicator-" + std::to_string(::getpid()) + "-" + std::to_string(size));
@@ -74,7 +73,7 @@ void expect_equal(const Tensor& found, const Tensor& expected, const char* what,
   EXPECT_TRUE(found.equal(expected)) << what << " of rank " << rank;
 }
 
-/// All collectives over tensors of 12·k floats, and of sizes that do not divide.
+/// Runs all collectives over tensors of 12·k floats, and of sizes that do not divide.
 void all_collectives(Communicator& group) {
   const int n = group.size(), here = group.rank();
   const float all = static_cast<float>(n), members = 1000.0F * static_cast<float>(n * (n - 1) / 2);
@@ -99,7 +98,7 @@ void all_collectives(Communicator& group) {
   }
 }
 
-/// Parts of unequal sizes: member m has m + 1 elements, the first a single one.
+/// Tests parts of unequal sizes: member m has m + 1 elements, so the first has a single one.
 void unequal_parts(Communicator& group) {
   const int n = group.size(), here = group.rank();
   std::vector<std::int64_t> sizes;
@@ -119,12 +118,13 @@ TEST(Communicator, PartsMayBeOfUnequalSizes) {
   for (const int size : {2, 3}) as_group(size, {kDirectBytes}, unequal_parts);
 }
 
-/// 48 and 480 bytes of a tensor, and as many from every member in one exchange: direct; direct in two exchanges; rings.
+/// Tensors have 48 and 480 bytes, and `direct` limits the bytes from every member in one exchange. They go direct,
+/// direct in two exchanges, or by rings.
 TEST(Communicator, CollectivesAreTheSameWhicheverWayTheyGo) {
   for (const int size : {2, 3, 4}) as_group(size, {0, 64, 600, kDirectBytes}, all_collectives);
 }
 
-/// What leaves beside a computation arrives in order; calls are counted.
+/// Messages sent during a computation arrive in order; calls are counted.
 TEST(Communicator, MessagesFromAThreadOfTheirOwnKeepTheirOrder) {
   as_group(2, {kDirectBytes}, [](Communicator& group) {
     const int other = 1 - group.rank();

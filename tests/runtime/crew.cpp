@@ -56,7 +56,7 @@ void write_logits(std::ostream& out, const LogitsPart& part) {
       }
 }
 
-/// One rank's run of one plan; what goes wrong is written down.
+/// Runs one plan as one rank and records errors.
 bool run_one(const Assignment& work, Meeting& meeting, const fs::path& folder) {
   std::ofstream steps;
   if (meeting.rank() == 0) steps.open(file_of(folder, work.name, 0, "steps"), std::ios::binary);
@@ -68,7 +68,7 @@ bool run_one(const Assignment& work, Meeting& meeting, const fs::path& folder) {
     write_gradients(file_of(folder, work.name, meeting.rank(), "gradients"), parts);
   };
   std::ofstream logits;
-  if (!work.options.weights.empty()) {  // of models that others have run as well
+  if (!work.options.weights.empty()) {  // models that others have run as well
     logits.open(file_of(folder, work.name, meeting.rank(), "logits"), std::ios::binary);
     watching.first_logits = [&](const LogitsPart& part) { write_logits(logits, part); };
   }
@@ -90,7 +90,7 @@ bool run_one(const Assignment& work, Meeting& meeting, const fs::path& folder) {
   at.file = (folder / "store").string();
   at.rank = rank;
   at.world = world;
-  at.timeout_seconds = 600;  // who is in none of the plans for a while waits for the others at the next
+  at.timeout_seconds = 600;  // a rank that is in no plan for a while waits for the others at the next
   try {
     Meeting meeting(at);
     for (const Assignment& work : assignments)
@@ -129,7 +129,8 @@ Outcome outcome_of(const Assignment& work, int world, const fs::path& folder) {
   return out;
 }
 
-/// Until all have ended; what went wrong. Who is killed by a signal takes the others with it, who would wait for it.
+/// Waits until all have ended and returns the fault. If a rank is killed by a signal, the others, which would wait
+/// for it, are also killed.
 std::string wait_for(const std::vector<pid_t>& crew, double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   std::set<pid_t> running(crew.begin(), crew.end());

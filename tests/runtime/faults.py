@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong with a run: ranks killed at random steps, damaged checkpoints, a full disk, nobody at the rendezvous, ranks of two plans, a loss
-that is no number. Every rank ends in bounded time, one message says why, the exit code is right, and the run goes on from its last complete checkpoint
-with the losses of one that was not disturbed.
+"""Tests faults of a run: ranks killed at random steps, damaged checkpoints, a full disk, an empty rendezvous, ranks
+of two plans, a loss that is NaN or infinite. Every rank ends in bounded time, one message states the reason, and the
+exit code is right. The run then continues from its last complete checkpoint with the losses of an undisturbed run.
 
-usage: faults.py BINARY SOURCE_DIR      ESPALIER_RUNTIME_ALL=1: 30 kills, 30 files cut and 30 bits flipped, otherwise 2 of each; ESPALIER_SEED=N: other random ones
+usage: faults.py BINARY SOURCE_DIR
+       ESPALIER_RUNTIME_ALL=1: 30 kills, 30 files cut and 30 bits flipped, otherwise 2 of each
+       ESPALIER_SEED=N: other random faults
 """
 import json
 import os
@@ -20,7 +22,7 @@ import time
 
 BINARY = sys.argv[1]
 TIMES = 30 if os.environ.get("ESPALIER_RUNTIME_ALL") else 2
-BOUND = 240  # seconds in which everything ends, however busy the machine is: less than the time-out of a silent peer
+BOUND = 240  # seconds in which everything ends on a busy machine: less than the time-out of a silent peer
 CONFIG = {"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
           "intermediate_size": 64, "vocab_size": 96, "tie_word_embeddings": False}
 JOB = """model: model.json
@@ -62,13 +64,14 @@ def same(found, expected):
 
 
 def errors(said):
-    """The errors on stderr: all messages but the first, which announces the processes that `run --local` starts here."""
+    """Returns the errors on stderr: all messages but the first, which announces the processes that `run
+    --local` starts here."""
     said = [line for line in said.splitlines() if line.startswith("espalier:")]
     return said[1:] if said and said[0].startswith("espalier: starting ") else said
 
 
 def one_message(ran, code, word):
-    """The exit code, and on stderr one message with the word in it."""
+    """Checks the exit code, and that stderr has one message with the word in it."""
     expect(ran.returncode == code and len(errors(ran.stderr)) == 1 and word in ran.stderr, f"{word}: {ran.returncode} {ran.stderr}")
 
 
@@ -77,7 +80,7 @@ def children_of(process):
 
 
 def killed(file, store, chance):
-    """A run of which a random rank is killed at a random step; None where it came to its end before."""
+    """Returns a run of which a random rank is killed at a random step; None if it ended before."""
     run = subprocess.Popen([BINARY, "run", file, "--local", "--steps", str(STEPS), "--checkpoint", store, "--every", str(EVERY)],
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=QUIET)
     for _ in range(chance.randrange(STEPS - 4)):
@@ -127,7 +130,7 @@ def flipped(data, text, chance):
 
 
 def damage(step, how, chance):
-    """A random file of the checkpoint; what was done."""
+    """Damages a random file of the checkpoint; returns what was done."""
     file = chance.choice(sorted(step.iterdir()))
     data, what = how(bytearray(file.read_bytes()), file.suffix == ".json", chance)
     file.write_bytes(data)
@@ -162,7 +165,8 @@ def damages(folder, plans, expected, chance):
 
 
 def full_disk(folder, file, expected):
-    """Files may not grow beyond 64 KiB; and, as root, a file system of 700 KiB that holds two checkpoints and not three."""
+    """Tests a limit of 64 KiB on files. As root, also tests a file system of 700 KiB that holds two checkpoints
+    and not three."""
     def limited():
         resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
     ran = command("run", file, "--local", "--steps", 4, "--checkpoint", folder / "limited", preexec_fn=limited)
@@ -186,7 +190,7 @@ def full_disk(folder, file, expected):
 
 
 def under_launcher(files, port, *flags):
-    """A rank for each plan, as torchrun would start them."""
+    """Starts a rank for each plan, like torchrun."""
     ranks = [subprocess.Popen([BINARY, "run", file, "--steps", "2", *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               env={**QUIET, "RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
              if file else None for r, file in enumerate(files)]

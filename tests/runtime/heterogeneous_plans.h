@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of unlike parts: stages of other sizes, replicas of unequal shares, pipelines beside each other. All of a small
-// model of six layers (embedding, four blocks, head) unless they say otherwise.
+// Builds plans of unlike parts: stages of different sizes, replicas of unequal shares, concurrent pipelines. All use
+// a small model of six layers (embedding, four blocks, head) unless stated otherwise.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace espalier::runtime::testing {
 
-/// Layers up to `last` under a strategy on the next tp · dp devices.
+/// Describes a stage: layers up to `last` under a strategy on the next tp · dp devices.
 struct StageOf {
   std::int32_t last = 0;
   Strategy strategy;
 };
 
-/// A pipeline of stages of one chunk each; `next` is the first device that is free.
+/// Returns a pipeline of stages of one chunk each; `next` is the first device that is free.
 inline Pipeline pipeline_of(const std::vector<StageOf>& stages, Schedule schedule, std::int64_t samples, std::int64_t& next,
                             std::int32_t id = 0) {
   Pipeline out;
@@ -36,7 +36,7 @@ inline Pipeline pipeline_of(const std::vector<StageOf>& stages, Schedule schedul
   return out;
 }
 
-/// The only pipeline of a plan becomes one of these stages.
+/// Replaces the only pipeline of a plan with one of these stages.
 inline void restage(Plan& plan, const std::vector<StageOf>& stages, const Schedule& schedule) {
   std::int64_t next = 0;
   plan.pipelines = {pipeline_of(stages, schedule, kSamples, next)};
@@ -48,7 +48,7 @@ struct PipelineOf {
   std::vector<StageOf> stages;
 };
 
-/// The plan has these pipelines instead.
+/// Replaces the pipelines of the plan.
 inline void beside(Plan& plan, const std::vector<PipelineOf>& pipelines) {
   std::int64_t next = 0;
   plan.pipelines.clear();
@@ -57,7 +57,7 @@ inline void beside(Plan& plan, const std::vector<PipelineOf>& pipelines) {
         pipeline_of(p.stages, p.schedule, p.samples, next, static_cast<std::int32_t>(plan.pipelines.size())));
 }
 
-/// Samples of the replicas, and weights of the states' shards, in all stages; empty: equal.
+/// Sets samples of the replicas, and weights of the states' shards, in all stages; empty: equal.
 inline void share_out(Plan& plan, const std::vector<std::int64_t>& samples, const std::vector<std::int64_t>& states) {
   for (Stage& stage : plan.only_pipeline().stages) {
     stage.samples_per_replica = samples;

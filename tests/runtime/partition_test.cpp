@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks partitioned operator by operator train as one process does: with P_{2×2} and P_{4×4}, with splits of batch,
-// positions, features and heads beside them, under data parallelism and pipelines; and linears with P issue no
-// collective.
+// Tests that blocks partitioned operator by operator train like one process. They use P_{2×2} and P_{4×4}
+// combined with splits of batch, positions, features and heads, under data parallelism and pipelines. Linears
+// with P issue no collective.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -25,9 +25,9 @@ struct Case {
   std::int64_t steps = steps_of_a_run();
 };
 
-/// All linears in space and time; nothing is replicated but what every rank does alone.
+/// Puts all linears in space and time; nothing is replicated except the work that every rank does alone.
 constexpr ByKind kP2{"P2", "R,R", "H,H", "N,N", "R,R"};
-/// Norms that split features, a stream in tiles.
+/// Has norms that split features, and a stream in tiles.
 constexpr ByKind kP2Tiles{"P2", "M,N", "M,H", "M,N", "M,N"};
 constexpr ByKind kP4{"P4", "M,M,N,N", "M,M,H,H", "M,M,N,N", "M,M,N,N"};
 
@@ -100,7 +100,7 @@ void expect_same(const std::vector<Case>& some, double seconds) {
 TEST(Partition, TrainsAsOneProcessDoes) { expect_same(cases(), 500); }
 TEST(Partition, OnSixteenRanks) { expect_same(large_cases(), 300); }
 
-/// Whatever is legal: every sequence of every operator, attention in one piece or in three.
+/// Tests any legal sequence of every operator, with attention in one piece or in three.
 TEST(Partition, AnyLegalSequences) {
   const std::vector<const char*> configs{kLlama, kGpt2, kQwen2, kQwen3, kTiedLlama};
   std::vector<Case> some;
@@ -117,14 +117,14 @@ TEST(Partition, AnyLegalSequences) {
   expect_same(some, 500);
 }
 
-/// As many key/value heads as ranks, and no biases: nothing of a block is held by two ranks but norms, which all of
-/// them run alike.
+/// Has as many key/value heads as ranks, and no biases. Only the norms of a block are held by two ranks, and all
+/// ranks run them alike.
 constexpr const char* kNothingShared =
     R"({"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
   "num_key_value_heads": 4, "intermediate_size": 64, "vocab_size": 96, "tie_word_embeddings": false})";
 
-/// The linears pass messages round; what is summed in the tensor group are parts of the embedding and of the head,
-/// outside the blocks.
+/// Checks that the linears send messages round, and that the tensor group sums only parts of the embedding and of the
+/// head, outside the blocks.
 TEST(Partition, LinearsInSpaceAndTimeIssueNoCollective) {
   const std::vector<Case> some{
       {"p2", kNothingShared, plan_with(kNothingShared, kP2, strategy(4, 1), schedule(k1f1b, 1, 1, 2)), 2}};

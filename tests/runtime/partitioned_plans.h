@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small plans whose blocks are partitioned operator by operator.
+// Builds small plans whose blocks are partitioned operator by operator.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace espalier::runtime::testing {
 
-/// A sequence for every operator of the model's first block.
+/// Returns a sequence for every operator of the model's first block.
 inline BlockPartition partition_of(const char* config, const char* engine, std::int64_t samples,
                                    const std::function<partition::PartitionSequence(const PartitionedOperator&)>& sequence_of) {
   const Model model = model_of(config);
@@ -29,7 +29,7 @@ inline BlockPartition partition_of(const char* config, const char* engine, std::
   return BlockPartition(to_string(all));
 }
 
-/// Sequences by kind of operator, as text.
+/// Holds sequences by kind of operator, as text.
 struct ByKind {
   const char *linear, *norm, *attention, *activation, *residual;
 };
@@ -44,7 +44,7 @@ inline BlockPartition partition_of(const char* config, std::int64_t samples, con
   });
 }
 
-/// Any legal sequence for every operator. A seed gives one, of any libstdc++.
+/// Returns any legal sequence for every operator. A seed gives the same result with any libstdc++.
 inline BlockPartition random_partition(const char* config, const char* engine, std::int64_t samples, int bits,
                                        std::uint32_t seed) {
   std::mt19937 random(seed);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random small plans on up to eight devices: pipelines beside each other, stages of unlike sizes, schedules, tensor and
-// context parallelism of all kinds, ZeRO with whole and hybrid shard groups, overlap, recomputation, unequal shares,
-// layers of other strategies. A seed gives one plan, of any libstdc++.
+// Generates random small plans on up to eight devices. They vary concurrent pipelines, stages of unlike sizes,
+// schedules, tensor and context parallelism of all kinds, and ZeRO with whole and hybrid shard groups. They
+// also vary overlap, recomputation, unequal shares, and layers of other strategies. A seed gives the same plan
+// with any libstdc++.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@ class RandomPlan {
  public:
   explicit RandomPlan(std::uint32_t seed) : random_(seed) {}
 
-  /// The model's configuration, one of small_plans.h.
+  /// Holds the model's configuration, one of small_plans.h.
   const char* config = kLlama;
   Plan plan() {
     config = any<const char*>({kLlama, kTiedLlama, kGpt2, kQwen2});
@@ -46,7 +47,7 @@ class RandomPlan {
   }
   bool often() { return random_() % 2 == 0; }
 
-  /// Samples of a micro-batch that divide `samples`, a multiple of `dp`; 0: none.
+  /// Returns samples of a micro-batch that divide `samples`, a multiple of `dp`; 0 if there are none.
   std::int64_t microbatch(std::int64_t samples, std::int64_t dp) {
     std::vector<std::int64_t> fitting;
     for (std::int64_t b = dp; b <= samples; b += dp)
@@ -73,7 +74,7 @@ class RandomPlan {
     if (recomputed == 2) s.recompute = {RecomputeKind::full, any({1, 4}), {}};
   }
 
-  /// Degrees on at most `room` devices whose replicas divide `samples`.
+  /// Returns degrees on at most `room` devices whose replicas divide `samples`.
   Strategy degrees(std::int64_t room, std::int64_t samples) {
     Strategy s;
     for (int attempt = 0; attempt < 20; ++attempt) {
@@ -94,7 +95,7 @@ class RandomPlan {
     std::vector<Strategy> strategies;
     std::int64_t room = room_;
     for (std::int32_t i = 0; i < stages; ++i) {
-      // A tied table lies on the first and the last stage alike.
+      // A tied table has one strategy on the first and the last stage.
       const bool repeats = i > 0 && (often() || (tied_ && i + 1 == stages));
       const Strategy& first = strategies.empty() ? Strategy{} : strategies.front();
       std::int64_t spare = room - (stages - i - 1);
@@ -122,7 +123,7 @@ class RandomPlan {
     return pipeline_of(cut_up(strategies), kind, samples, next_, id);
   }
 
-  /// Ends of stages, one layer each at least.
+  /// Returns the last layers of stages, one layer each at least.
   std::vector<StageOf> cut_up(const std::vector<Strategy>& strategies) {
     std::vector<std::int32_t> lasts;
     for (std::int32_t l = 0; l + 1 < layers_; ++l) lasts.push_back(l);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random small plans for three steps each: the loss of each lies within 1e-5 of that of one process, relatively. One
-// crew runs all of them, one after the other: 20 every time, 300 with ESPALIER_RUNTIME_ALL=1 (./dev bench runtime).
+// Runs random small plans for three steps each: the loss of each is within 1e-5 of that of one process,
+// relatively. One crew runs all of them, one after the other: 20 every time, 300 with ESPALIER_RUNTIME_ALL=1
+// (./dev bench runtime).
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor beside Hugging Face transformers: logits and the gradients of the first step, of tiny models with given
-// weights, lie within 1e-4 (logits: of the largest; gradients: of the largest of their layer) of what
-// reference/make_reference.py wrote down, on one process and on several.
+// Compares the executor with Hugging Face transformers, for tiny models with given weights, on one process and on
+// several. Logits and the gradients of the first step are within 1e-4 of the files of reference/make_reference.py.
+// For logits this is relative to the largest, for gradients to the largest of their layer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,8 +36,8 @@ std::string config_of(const std::string& family) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// One process; or several: two stages of two ranks that split weights and sequence, of experts two replicas that each
-/// hold half of them.
+/// Returns a run on one process or on several: two stages of two ranks that split weights and sequence. With experts
+/// there are two replicas that each hold half of them.
 Assignment assignment(const std::string& family, bool alone) {
   const bool experts = family == "mixtral";
   Strategy s = strategy(alone || experts ? 1 : 2, alone || !experts ? 1 : 2, 0, SequenceParallel::megatron);
@@ -98,7 +98,7 @@ class Reference : public ::testing::TestWithParam<std::string> {
   }
 };
 
-/// The file of expected values without the logits, which are no parameter.
+/// Returns the file of expected values without the logits, which are not a parameter.
 storage::Pretrained gradients_of(const std::string& family, const Model& model) {
   auto opened = storage::Pretrained::open((folder_of(family) / "gradients.safetensors").string(), model);
   EXPECT_TRUE(opened.ok()) << opened.error().message();

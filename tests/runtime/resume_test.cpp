@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run that is ended and resumed, under the same plan or another, has the losses of one that was not (1e-6). Three
-// runs of each pair: six steps at once; three steps, which leave a checkpoint; three more steps of another plan from
-// there. Every run of the tests takes some pairs; ESPALIER_RUNTIME_ALL=1 (./dev test --runtime) takes all.
+// Tests that a run that is ended and resumed, under the same plan or another, has the losses of an uninterrupted
+// one (1e-6). Each pair has three runs: six steps at once; three steps, which leave a checkpoint; three more steps
+// of another plan from there. Every run of the tests takes some pairs; ESPALIER_RUNTIME_ALL=1 (./dev test
+// --runtime) takes all.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -37,7 +38,7 @@ Plan uneven(const char* config, const Strategy& s, std::int32_t stages, const st
   return plan;
 }
 
-/// Five samples through two ranks that split weights, three through two stages.
+/// Returns a plan with five samples through two ranks that split weights, and three through two stages.
 Plan two_pipelines() {
   Plan plan = plan_of(kTiedLlama, strategy(1, 1), schedule(k1f1b, 1));
   beside(plan,
@@ -56,7 +57,7 @@ Plan with_experts(Strategy s, std::int32_t ep) {
   return plan_of(kMixtral, s, schedule(k1f1b, 1));
 }
 
-/// All linears of the blocks in space and time on four ranks.
+/// Puts all linears of the blocks in space and time on four ranks.
 Plan in_space_and_time(std::int32_t dp, std::int32_t zero) {
   const BlockPartition partition = partition_of(kGpt2, 2, {"P2", "M,N", "M,H", "M,N", "M,N"});
   return plan_of(kGpt2, partitioned(strategy(4, dp, zero), partition), schedule(k1f1b, 1, 1, 2));
@@ -106,7 +107,7 @@ Assignment part_of(const std::string& name, const Plan& plan, std::int64_t steps
   return work;
 }
 
-/// The last byte of the last rank's file: of a second moment.
+/// Changes the last byte of the last rank's file, in a second moment.
 void damage(const fs::path& step) {
   const fs::path file = step / "rank-00000.safetensors";
   std::ifstream in(file, std::ios::binary);
@@ -115,7 +116,7 @@ void damage(const fs::path& step) {
   std::ofstream(file, std::ios::binary) << bytes;
 }
 
-/// First all runs that write, then, with one checkpoint damaged, those that resume.
+/// Runs first everything that writes, then, with one checkpoint damaged, everything that resumes.
 const std::map<std::string, Outcome>& outcomes() {
   static const std::map<std::string, Outcome> all = [] {
     std::vector<Assignment> before, after;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two runs of one training: losses of every step, gradients of the first. And which runs a process of the tests needs.
+// Compares two runs of one training: losses of every step, gradients of the first. Also selects the runs that a
+// process of the tests needs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@
 
 namespace espalier::runtime::testing {
 
-/// Whether a --gtest_filter and a shard let a test run.
+/// Returns true if a --gtest_filter and a shard let a test run.
 inline bool wanted(const std::string& name) {
   const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
   for (int s = 0; s < all.total_test_suite_count(); ++s)
@@ -31,7 +32,8 @@ inline double largest(const std::map<std::int64_t, float>& gradients) {
   return most;
 }
 
-/// Losses within 1e-5, relatively; gradients within 1e-5 of the largest of their layer, each counted by one rank.
+/// Checks that losses are within 1e-5, relatively, and gradients within 1e-5 of the largest of their layer, each
+/// counted by one rank.
 inline void expect_same_run(const Outcome& expected, const Outcome& found, std::size_t steps) {
   ASSERT_GE(expected.steps.size(), steps) << expected.errors;
   ASSERT_EQ(found.steps.size(), steps) << found.errors;

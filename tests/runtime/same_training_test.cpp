@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same training under every plan: the loss of each step lies within 1e-5 of that of one process, relatively, and so
-// do the gradients of the first step, relative to the largest of their layer. The plans' processes run for real, with
-// messages over sockets. Every run of the tests takes one plan of each kind for four steps; ESPALIER_RUNTIME_ALL=1
-// (./dev test --runtime) takes all, for 20.
+// Tests that every plan gives the same training. The loss of each step is within 1e-5 of that of one process,
+// relatively. The gradients of the first step are within 1e-5, relative to the largest of their layer. The plans'
+// processes run for real, with messages over sockets. Every run of the tests takes one plan of each kind for four
+// steps; ESPALIER_RUNTIME_ALL=1 (./dev test --runtime) takes all, for 20.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct Case {
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-/// As gtest names it.
+/// Returns the name as gtest writes it.
 std::string test_name(const Case& c) {
   std::string name = c.name;
   std::replace(name.begin(), name.end(), '-', '_');
@@ -57,7 +57,7 @@ void shard_two(Strategy& s) { s.shard = 2; }
 const Schedule kWhole = schedule(k1f1b, 1);
 constexpr std::int64_t kLearning = 20;  // steps in which something is learnt
 
-/// Shares that are not equal, stages of unlike sizes, pipelines beside each other.
+/// Returns cases with unequal shares, stages of unlike sizes and concurrent pipelines.
 std::vector<Case> unlike_cases() {
   return {
       {"unequal-samples", kLlama, strategy(1, 2), schedule(k1f1b, 1, 1, 2),
@@ -194,7 +194,7 @@ std::vector<Case> cases() {
   };
 }
 
-/// Mixtures of experts, norms of heads, stretched positions.
+/// Returns cases with mixtures of experts, norms of heads and stretched positions.
 std::vector<Case> expert_cases() {
   return {
       {"qwen3-tp2", kQwen3, strategy(2, 1), kWhole},
@@ -226,7 +226,7 @@ std::vector<Case> expert_cases() {
   };
 }
 
-/// Tokens of a sample on several ranks.
+/// Returns cases with the tokens of a sample on several ranks.
 std::vector<Case> context_cases() {
   return {
       {"cp2-ring", kLlama, context(strategy(1, 1), 2), kWhole},
@@ -290,7 +290,7 @@ std::vector<Case> all_cases() {
   return all;
 }
 
-/// One of each kind, and what failed while it was built.
+/// Selects one case of each kind, and cases that failed during development.
 bool every_time(const Case& c) {
   static const std::set<std::string> names{"dp4-overlapped",
                                            "zero1-hybrid",
@@ -335,7 +335,7 @@ Plan planned(const Case& c) {
 
 std::string alone(const char* config) { return "alone-" + std::to_string(std::hash<std::string>()(config)); }
 
-/// All runs, made once.
+/// Holds all runs, which are made once.
 const std::map<std::string, Outcome>& outcomes() {
   static const std::map<std::string, Outcome> all = [] {
     std::vector<Assignment> work;
@@ -370,8 +370,8 @@ TEST_P(SameTraining, LossesAndGradients) {
 INSTANTIATE_TEST_SUITE_P(Plans, SameTraining, ::testing::ValuesIn(all_cases()),
                          [](const auto& of) { return test_name(of.param); });
 
-/// There is something to learn, and it is learnt: synthetic tokens have four likely followers, ln 96 = 4.564 at the
-/// beginning.
+/// Synthetic tokens can be learnt, and the loss falls: they have four likely followers, and the loss begins at ln
+/// 96 = 4.564.
 TEST(Training, LossFalls) {
   const Outcome& run = outcomes().at(alone(kLlama));
   ASSERT_EQ(run.steps.size(), static_cast<std::size_t>(kLearning)) << run.errors;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans under change: scenarios 9 to 12 of examples/clusters/scenarios, and the public spot traces of data/traces.
+// Tests plans under change: scenarios 9 to 12 of examples/clusters/scenarios, and the public spot
+// traces of data/traces.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -23,7 +24,8 @@ Job scenario(const std::string& name) {
 
 const Change& of(const WhatIf& answer, ActionKind kind) { return answer.actions[static_cast<std::size_t>(kind)]; }
 
-/// Three prices: without a replica, re-routed, planned again; and from when on each beats the cheaper one.
+/// Compares three prices (without a replica, re-routed, planned again), and the time from which each beats
+/// the cheaper one.
 TEST(Scenario, NineALostNode) {
   const Job job = scenario("09-a-lost-node");
   const Plan plan = espalier::plan(job, {}).value().plan;
@@ -37,10 +39,10 @@ TEST(Scenario, NineALostNode) {
   const Change &dropped = of(answer, ActionKind::shift), &rerouted = of(answer, ActionKind::reroute),
                &reshaped = of(answer, ActionKind::reshape);
   ASSERT_TRUE(dropped.possible && rerouted.possible && reshaped.possible);
-  // Three replicas of 171 micro-batches instead of 128, three more of the pipeline: (171 + 3)/(128 + 3) = 1.33 times a
-  // step.
+  // Three replicas take 171 micro-batches instead of 128, plus three of the pipeline: (171 + 3)/(128 + 3) = 1.33
+  // times a step.
   EXPECT_NEAR(static_cast<double>(dropped.iteration_ns) / static_cast<double>(answer.before_ns), 174.0 / 131, 0.02);
-  // One stage does 4/3 of its work, the others fill and drain as before: less.
+  // One stage does 4/3 of its work, and the others fill and drain as before, which is less.
   EXPECT_LT(rerouted.iteration_ns, dropped.iteration_ns);
   EXPECT_GT(rerouted.iteration_ns, answer.before_ns * 115 / 100);
   EXPECT_EQ(dropped.move.peer_bytes, 0);
@@ -51,7 +53,7 @@ TEST(Scenario, NineALostNode) {
               reshaped.what.c_str(), static_cast<double>(reshaped.move.peer_bytes) / (1 << 30));
 }
 
-/// C(16, 1) + C(16, 2) = 136 losses, each with a plan.
+/// Each of the C(16, 1) + C(16, 2) = 136 losses has a plan.
 TEST(Scenario, NineEveryLossOfTwo) {
   const Job job = scenario("09-a-lost-node");
   const Survival answer = survive(job, espalier::plan(job, {}).value().plan, 2, {}).value();
@@ -60,8 +62,8 @@ TEST(Scenario, NineEveryLossOfTwo) {
   EXPECT_LE(answer.classes.size(), 20u);
 }
 
-/// Restarts of 30 s and of 300 s: never worse than the best plan that is never changed, within the proven factor, and
-/// dearer restarts mean fewer changes.
+/// Restarts take 30 s or 300 s. The policy is never worse than the best plan that is never changed, and within the
+/// proven factor. More expensive restarts mean fewer changes.
 TEST(Scenario, TenASpotTrace) {
   const Job job = scenario("10-a-spot-trace");
   std::int64_t changes = INT64_MAX;
@@ -82,8 +84,8 @@ TEST(Scenario, TenASpotTrace) {
   }
 }
 
-/// One uplink at half its bandwidth: to stay costs less than a twentieth, and no plan without the node, with 31/32 of
-/// the devices, gains enough to be worth a move for 24 minutes.
+/// One uplink has half its bandwidth. Staying costs less than a twentieth. A plan without the node has 31/32 of the
+/// devices and does not gain enough to be worth a move for 24 minutes.
 TEST(Scenario, ElevenANarrowUplink) {
   const Job job = scenario("11-a-narrow-uplink");
   const Plan plan = espalier::plan(job, {}).value().plan;
@@ -94,8 +96,8 @@ TEST(Scenario, ElevenANarrowUplink) {
   EXPECT_DOUBLE_EQ(answer.horizon_s, 1440);
   EXPECT_GE(*answer.if_stay_ns, answer.before_ns);
   EXPECT_LT(*answer.if_stay_ns, answer.before_ns * 105 / 100);
-  // Staying loses 3 % of a step: a move that stops everything for half a minute pays after a quarter of an hour, and
-  // the advice turns there.
+  // Staying loses 3 % of a step. A move that stops everything for half a minute pays after a quarter of an hour, and
+  // the advice changes there.
   const auto pays = of(answer, ActionKind::reshape).break_even_s;
   ASSERT_TRUE(pays.has_value());
   EXPECT_GT(*pays, 600);
@@ -106,8 +108,8 @@ TEST(Scenario, ElevenANarrowUplink) {
   EXPECT_EQ(before.actions[before.recommended].action, ActionKind::stay);
 }
 
-/// One of eight interfaces lost: between 7/8 shared evenly and two devices on one, 1/2. And a bucket that lasts 535 s
-/// is no network for a job of hours.
+/// The loss of one of eight interfaces leaves between 7/8, shared evenly, and 1/2, two devices on one. A bucket that
+/// lasts 535 s does not help a job of hours.
 TEST(Scenario, TwelveALostInterfaceAndATokenBucket) {
   const Job job = scenario("11-a-narrow-uplink");
   const Plan plan = espalier::plan(job, {}).value().plan;
@@ -120,8 +122,8 @@ TEST(Scenario, TwelveALostInterfaceAndATokenBucket) {
     EXPECT_LE(*answer.if_stay_ns, 2 * answer.before_ns);
     last = *answer.if_stay_ns;
   }
-  // Uta et al.: 9.69 Gb/s for some 533 s, then 1.25: a bucket of (9.69 − 1.25) · 533 Gb. A benchmark of 60 s shows the
-  // first rate, training in steps of 10 GB that leave no pause the second.
+  // Uta et al. measured 9.69 Gb/s for some 533 s, then 1.25: a bucket of (9.69 − 1.25) · 533 Gb. A benchmark of 60 s
+  // shows the first rate, training in steps of 10 GB without pauses the second.
   TokenBucket bucket;
   bucket.full = BytesPerSecond(9.69e9 / 8);
   bucket.sustained = BytesPerSecond(1.25e9 / 8);
@@ -138,8 +140,8 @@ std::string text_of(const std::string& path) {
   return out.str();
 }
 
-/// On every public trace the policy is within its proven factor of the clairvoyant, and not worse than the best plan
-/// that is never changed.
+/// On every public trace the policy is within its proven factor of the clairvoyant one, and not worse than the best
+/// plan that is never changed.
 TEST(Scenario, PublicTraces) {
   const Job spot = scenario("10-a-spot-trace");
   double regret = 0;

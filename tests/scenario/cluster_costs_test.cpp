@@ -36,7 +36,7 @@ Strategy strategy(std::int32_t tp, std::int32_t dp) {
   return s;
 }
 
-/// A pipeline on consecutive devices: stage i has the i-th strategy and the layers up to `ends[i]`.
+/// Returns a pipeline on consecutive devices: stage i has the i-th strategy and the layers up to `ends[i]`.
 Pipeline pipeline(std::int32_t id, std::int64_t device, const std::vector<Strategy>& strategies,
                   const std::vector<std::int32_t>& ends, std::int32_t micro_batch, std::int32_t microbatches) {
   Pipeline p;
@@ -79,7 +79,7 @@ TEST(ClusterCosts, EqualDevicesCostWhatTheyCostAlone) {
   EXPECT_EQ(a.instructions.size(), b.instructions.size());
 }
 
-/// A stage on a slower kind takes longer, and the message between kinds goes at the pace of what joins them.
+/// A stage on a slower kind takes longer, and the message between kinds has the bandwidth of the link between them.
 TEST(ClusterCosts, AStageCostsWhatItsOwnDevicesTake) {
   const Fixture f;
   const Cluster mixed =
@@ -103,7 +103,7 @@ TEST(ClusterCosts, AStageCostsWhatItsOwnDevicesTake) {
               4194304.0 / (10e9 / 8 / 8 * link.efficiency) + link.latency.count() + link.start.count(), 2e-5);
 }
 
-/// Compute beside collectives slows down as it does on a cluster of the stage's own kind.
+/// Compute that overlaps with collectives slows down as on a cluster of the stage's own kind.
 TEST(ClusterCosts, AStageSlowsDownAsItsOwnKindDoes) {
   Fixture f;
   f.training.precision = Precision::fp16;
@@ -129,9 +129,8 @@ TEST(ClusterCosts, AStageSlowsDownAsItsOwnKindDoes) {
   EXPECT_GT(std::abs(mixed.first.compute - mixed.second.compute), 0.01);
 }
 
-/// A tied head on another stage than the embedding holds a copy of the table. Between pipelines it meets as the matrix
-/// of an untied head does:
-/// without that, the copy would follow the gradients of its own pipeline alone.
+/// A tied head on another stage than the embedding holds a copy of the table. Between pipelines it is reduced like
+/// the matrix of an untied head. Otherwise the copy would follow the gradients of its own pipeline alone.
 TEST(ClusterCosts, ACopyOfATiedTableMeetsTheOtherPipelines) {
   const Cluster cluster = load_cluster("{nodes: 2, devices_per_node: 4, device: a100-sxm-80gb}", "test").value();
   std::vector<double> bytes;
@@ -154,7 +153,7 @@ TEST(ClusterCosts, ACopyOfATiedTableMeetsTheOtherPipelines) {
   EXPECT_EQ(bytes[0], bytes[1]);
 }
 
-/// One device at half its speed: the stage that holds it computes twice as long, and no other.
+/// With one device at half its speed, the stage that holds it computes twice as long, and no other does.
 TEST(ClusterCosts, AStageIsAsFastAsItsSlowestDevice) {
   const Fixture f;
   const Cluster even = load_cluster("{nodes: 2, devices_per_node: 8, device: a100-sxm-80gb}", "test").value();
@@ -171,14 +170,14 @@ TEST(ClusterCosts, AStageIsAsFastAsItsSlowestDevice) {
   for (const WorkId work : {s.forward(ChunkId(1)), s.backward(ChunkId(1))}) {
     const PhaseTime& at_half = found.works[work].time;
     EXPECT_NEAR(static_cast<double>(at_half.compute_ns), 2.0 * static_cast<double>(usual.works[work].time.compute_ns),
-                // each of at most six layers is rounded, by half a nanosecond, which counts twice in the usual time
+                // Each of at most six layers is rounded by half a nanosecond, which counts twice in the usual time.
                 1.5 * 6);
   }
   EXPECT_EQ(found.collectives, usual.collectives);
 }
 
-/// Pipelines of one and of two stages: three segments of gradients meet, and the step ends when the slower pipeline has
-/// reduced.
+/// Pipelines of one and of two stages reduce three segments of gradients together. The step ends when the slower
+/// pipeline has reduced.
 TEST(ClusterCosts, UnlikePipelinesMeetByLayer) {
   const Fixture f;
   const Cluster cluster = load_cluster("{nodes: 2, devices_per_node: 8, device: a100-sxm-80gb}", "test").value();

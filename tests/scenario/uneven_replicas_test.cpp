@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replicas of unequal samples and states from end to end: simulated, checked, and found broken where they are.
+// Tests replicas of unequal samples and states from end to end: simulated, checked, and found broken where they are.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -55,7 +55,7 @@ TEST(UnevenReplicas, AreSimulatedAndChecked) {
   }
 }
 
-/// Every figure of every kind of rank is derived again.
+/// Derives every figure of every kind of rank again.
 TEST(UnevenReplicas, BrokenClaimsAreFound) {
   const Job job = job_on(kMixed);
   const Plan plan = unequal(job, ZeroStage::parameters, {4, 4, 2, 2}, {5, 5, 3, 3});
@@ -88,7 +88,7 @@ TEST(UnevenReplicas, BrokenClaimsAreFound) {
   EXPECT_EQ(findings([](check::Claims& c) { c.iteration_ns /= 100; }), "time-bounds ");
 }
 
-/// Shares that do not belong to the stage.
+/// Tests shares that do not belong to the stage.
 TEST(UnevenReplicas, BrokenSharesAreFound) {
   const Job job = job_on(kMixed);
   const Plan sound = unequal(job, ZeroStage::optimizer, {4, 4, 2, 2}, {5, 5, 3, 3});
@@ -109,7 +109,7 @@ TEST(UnevenReplicas, BrokenSharesAreFound) {
   EXPECT_NE(broken([](Stage& s) { s.devices = {{0, 3, 1}}; }), "");
 }
 
-/// Stages through a gap: the slow node between them belongs to nobody.
+/// Tests stages with a gap: the slow node between them belongs to no stage.
 TEST(UnevenReplicas, StagesThroughAGapAreChecked) {
   const Job job = job_on("{nodes: 3, devices_per_node: 2, device: a100-sxm-80gb, speed: {\"node:1\": 0.000001}}");
   const auto result = plan(job, {});

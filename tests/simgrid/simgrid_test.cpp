@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flow-level network beside SimGrid's on random platforms. SimGrid runs its plain max-min model: CM02 without
-// factors, TCP window or cross traffic, one latency for all routes (CM02 weighs shares by latency). Built where CMake
-// finds SimGrid (Debian: libsimgrid-dev).
+// Compares the flow-level network with SimGrid's on random platforms. SimGrid runs its plain max-min model: CM02
+// without factors, TCP window or cross traffic, one latency for all routes (CM02 weighs shares by latency). The test
+// is built where CMake finds SimGrid (Debian: libsimgrid-dev).
 #include <gtest/gtest.h>
 #include <simgrid/s4u.hpp>
 
@@ -26,12 +26,12 @@ struct Message {
   std::int64_t start_ns;
   std::int32_t route;
   std::int64_t bytes;
-  double rate;  ///< bytes/s, of its own
+  double rate;  ///< bytes/s of this message
 };
 
-/// Seconds and megabytes: SimGrid's clock has a grain of about a microsecond.
+/// Holds a platform in seconds and megabytes, since SimGrid's clock has a grain of about a microsecond.
 struct Platform {
-  double latency_s;                               ///< of every route
+  double latency_s;                               ///< one latency for every route
   std::vector<double> capacities;                 ///< bytes/s
   std::vector<std::vector<std::int32_t>> routes;  ///< links
   std::vector<Message> messages;
@@ -96,9 +96,9 @@ std::vector<double> our_ends(const Platform& platform) {
 
 std::string label(const std::string& platform, std::size_t message) { return platform + "message" + std::to_string(message); }
 
-/// Hosts, links and routes of one platform. Each message has its own pair of hosts and a link of its own in front of
-/// the others, with the latency and with its cap as bandwidth: SimGrid 3.32 ignores set_rate() of messages between
-/// hosts.
+/// Adds hosts, links and routes of one platform. Each message has its own pair of hosts and a link of its own before
+/// the others, with the latency and with its cap as bandwidth. This is necessary because SimGrid 3.32 ignores
+/// set_rate() of messages between hosts.
 void add_platform(sg4::NetZone& zone, const Platform& platform, const std::string& name) {
   std::vector<sg4::Link*> links;
   for (std::size_t l = 0; l < platform.capacities.size(); ++l) {
@@ -136,7 +136,7 @@ void add_messages(const Platform& platform, const std::string& name, std::vector
   }
 }
 
-// A process has one SimGrid engine, so all platforms lie beside each other in one zone.
+// A process has one SimGrid engine, so all platforms are in one zone.
 TEST(SimGrid, RandomPlatformsAgreeWithinOnePercent) {
   std::string program = "simgrid_tests", quiet = "--log=root.thres:error";
   std::vector<char*> arguments{program.data(), quiet.data(), nullptr};
@@ -171,7 +171,7 @@ TEST(SimGrid, RandomPlatformsAgreeWithinOnePercent) {
       EXPECT_NEAR(took, took_there, 0.01 * took_there) << "platform " << i << ", message " << m;
     }
   }
-  EXPECT_GT(stretched, messages / 3);  // enough of them share links that the comparison says something
+  EXPECT_GT(stretched, messages / 3);  // enough messages share links for a meaningful comparison
   RecordProperty("messages", static_cast<int>(messages));
   RecordProperty("stretched", static_cast<int>(stretched));
   RecordProperty("worst_relative_difference", std::to_string(worst));

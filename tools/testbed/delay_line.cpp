@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Delays what passes between two network devices, for kernels without netem: a line whose far end is some milliseconds
-// away.
+// Delays frames between two network devices, for kernels without netem, as a line whose far end is
+// some milliseconds away.
 //
-//   delay_line DELAYS.txt        a line "DEVICE DEVICE MILLISECONDS" for every pair; SIGHUP reads the file again:
-//                                delays may change, pairs may not
+//   delay_line DELAYS.txt        a line "DEVICE DEVICE MILLISECONDS" for every pair. SIGHUP reads the file again:
+//                                delays may change, pairs may not.
 //
-// Frames are read from one device (AF_PACKET, root) and leave through the other when their time has come; their order
-// never changes, so that a shorter delay holds for what comes after. Segments that the kernel has not cut up yet stay
-// whole (PACKET_VNET_HDR). Up to 64 MiB a direction are under way; what does not fit is dropped, as by a switch. It
-// says "ready" on stdout when frames pass, and ends with SIGTERM.
+// Reads frames from one device (AF_PACKET, root) and sends them through the other when their delay is over. Their
+// order never changes, so a shorter delay applies to later frames only. Segments that the kernel has not yet split
+// stay whole (PACKET_VNET_HDR). Up to 64 MiB per direction are in transit; more is dropped, as by a switch. Prints
+// "ready" on stdout when frames pass, and ends on SIGTERM.
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
@@ -33,7 +33,7 @@
 
 namespace {
 
-constexpr std::size_t kUnderWay = std::size_t{64} << 20;  // bytes a direction
+constexpr std::size_t kUnderWay = std::size_t{64} << 20;  // bytes per direction
 constexpr std::size_t kLargestFrame = std::size_t{128} << 10;
 
 volatile std::sig_atomic_t again = 0, ended = 0;  // set by signals
@@ -49,10 +49,11 @@ std::int64_t now_ns() {
   std::exit(1);
 }
 
-/// Every frame that comes in at the device, with what the kernel knows of its segments; written frames leave through
-/// it.
+/// Opens a socket that receives every frame that enters the device, with the kernel's data about its segments.
+/// Written frames leave through it.
 int socket_on(const std::string& device) {
-  const int fd = socket(AF_PACKET, SOCK_RAW, 0);  // bound to a protocol below: nothing of other devices is read before
+  // Bound to a protocol below, so it reads nothing of other devices first.
+  const int fd = socket(AF_PACKET, SOCK_RAW, 0);
   if (fd < 0) fail("a packet socket");
   const int on = 1, buffer = 16 << 20;
   if (setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on) != 0) fail("PACKET_VNET_HDR");
@@ -72,7 +73,7 @@ struct Frame {
   std::vector<char> bytes;
 };
 
-/// One direction of a pair.
+/// Holds one direction of a pair.
 struct Way {
   int from = -1, to = -1;
   std::int64_t delay_ns = 0;
@@ -91,7 +92,7 @@ struct Way {
     }
   }
 
-  /// Sends what is due. When the next one is: a time, or the largest number where none waits.
+  /// Sends the frames that are due. Returns the time of the next one, or the largest number if none waits.
   std::int64_t write_due() {
     while (!frames.empty()) {
       Frame& frame = frames.front();

@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts on one machine: network namespaces whose links have a rate, for runs over real sockets.
+"""Builds hosts on one machine: network namespaces whose links have a rate, for runs over real sockets.
 
-  testbed.py up 4 500                    four hosts, 500 Mb/s each way
-  testbed.py up 4 500 --between 100      two sites of two hosts; 100 Mb/s each way between them, shared by all
-  testbed.py up 4 500 --delay 2          a message takes 2 ms longer from host to host; --between-delay: from site to site
-  testbed.py rate 500 --host 3           changes a link, also while something runs; --between changes that of the sites
-  testbed.py delay 5                     changes the delay, also while something runs; --between changes that of the sites
-  testbed.py run [--local 2] -- COMMAND  COMMAND on every host as rank (RANK, WORLD_SIZE, MASTER_ADDR …); the output of rank 0 is shown
-  testbed.py down                        removes everything; `up` does so first, whatever a crash left behind
+  testbed.py up 4 500                     four hosts, 500 Mb/s each way
+  testbed.py up 4 500 --between 100       two sites of two hosts; 100 Mb/s each way between them, shared by all
+  testbed.py up 4 500 --delay 2           adds 2 ms per message from host to host; --between-delay: from site to site
+  testbed.py rate 500 --host 3            changes a link, even during a run; --between changes that of the sites
+  testbed.py delay 5                      changes the delay, even during a run; --between changes that of the sites
+  testbed.py run [--local 2] -- COMMAND   runs COMMAND on every host as rank, shows the output of rank 0
+                                          (sets RANK, WORLD_SIZE, MASTER_ADDR …)
+  testbed.py down                         removes everything, also after a crash; `up` does so first
 
-Needs root and Linux with iproute2 (ip, tc). Host i is the namespace esp<i> with the address 10.77.0.<i+1> on its link eth0. A link is a token
-bucket each way (tc tbf): messages of up to its burst go through unshaped. Delays are made by delay_line.cpp beside this file, a process that holds every
-frame back (kernels often have no netem); without a C++ compiler there are none. Ranks run with a real-time priority where chrt can give it, so that
-what else runs on the machine does not slow them. Exit codes: 2 usage, 3 no testbed can be built here (no root, no tc), 1 a rank failed.
+Needs root and Linux with iproute2 (ip, tc). Host i is the namespace esp<i> with the address 10.77.0.<i+1> on its link
+eth0. A link is a token bucket each way (tc tbf): messages up to its burst pass unshaped. A process of delay_line.cpp
+makes the delays by holding every frame back, since kernels often have no netem; without a C++ compiler there are
+none. Ranks run with a real-time priority where chrt can set it, so that other processes do not slow them. Exit codes:
+2 usage, 3 the testbed cannot be built here (no root, no tc), 1 a rank failed.
 """
 import argparse
 import json
@@ -26,13 +28,13 @@ import time
 
 PREFIX, NETWORK, STATE = "esp", "10.77.0", "/run/espalier-testbed.json"
 DELAYS, DELAY_LINE = "/run/espalier-testbed-delays.txt", "/run/espalier-delay-line"
-TRUNK = f"{PREFIX}trunkb"  # the delayed end of the line between sites
-BURST = 16 * 1024  # bytes that a link passes at once: what TCP hands over at a time, so that nothing is cut up again
+TRUNK = f"{PREFIX}trunkb"  # delayed end of the line between sites
+BURST = 16 * 1024  # bytes that a link passes at once: the size that TCP sends at a time, so that nothing is split again
 QUEUE_MS = 400
 
 
 class Unable(Exception):
-    """No testbed can be built on this machine."""
+    """Signals that the testbed cannot be built on this machine."""
 
 
 def sh(*words, check=True):
@@ -51,7 +53,7 @@ def need_root():
 
 
 def shape(rate, device, host=None):
-    """A token bucket of `rate` Mb/s on what leaves `device`; 0: no limit."""
+    """Shapes traffic that leaves `device` with a token bucket of `rate` Mb/s; 0: no limit."""
     inside = ("ip", "netns", "exec", f"{PREFIX}{host}") if host is not None else ()
     sh(*inside, "tc", "qdisc", "del", "dev", device, "root", check=False)
     if rate > 0:
@@ -60,7 +62,7 @@ def shape(rate, device, host=None):
 
 
 def carry_packets(first):
-    """The kernel's threads that carry packets between namespaces run before what else the machine does, or as usual again."""
+    """Gives the kernel threads that carry packets between namespaces a real-time priority, or resets it."""
     if shutil.which("chrt") is None:
         return
     for pid in subprocess.run(["pgrep", "^ksoftirqd"], capture_output=True, text=True).stdout.split():
@@ -78,7 +80,7 @@ def lift(device, bridge=None):
 
 
 def join(device, bridge, delayed):
-    """Connects the end of a link with a bridge, through the delay line where it is delayed."""
+    """Connects the end of a link with a bridge, through the delay line if it is delayed."""
     if not delayed:
         return lift(device, bridge)
     inner, outer = f"{device}d", f"{device}e"
@@ -89,7 +91,7 @@ def join(device, bridge, delayed):
 
 
 def start_delays(delays):
-    """The delay line over the pairs of `delays`, device -> milliseconds."""
+    """Starts the delay line over the pairs of `delays`, device -> milliseconds."""
     write_delays(delays)
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "delay_line.cpp")
     compiler = shutil.which("c++") or shutil.which("g++")
@@ -142,7 +144,7 @@ def down():
                 except ProcessLookupError:
                     pass
             sh("ip", "netns", "del", name, check=False)
-    # The kernel removes a namespace, and the ends of links in it, when it comes to it: the ends out here go at once.
+    # The kernel removes a namespace and the ends of links in it lazily, so the outer ends are removed at once.
     devices = [line.split(": ")[1].split("@")[0] for line in sh("ip", "-o", "link", check=False).stdout.splitlines()]
     for device in [d for d in devices if d.startswith(PREFIX) and (d.endswith("d") or d.startswith(f"{PREFIX}v"))] + [f"{PREFIX}trunk", f"{PREFIX}br0", f"{PREFIX}br1"]:
         sh("ip", "link", "del", device, check=False)
@@ -162,9 +164,10 @@ def add_host(i, bridge, rate, delayed):
     join(outside, bridge, delayed)
     for words in (("addr", "add", f"{NETWORK}.{i + 1}/24", "dev", "eth0"), ("link", "set", "eth0", "up"), ("link", "set", "lo", "up")):
         sh("ip", "-n", name, *words)
-    # Connections keep their window through pauses between steps, as on the networks of a cluster.
+    # Connections keep their window through pauses between steps, as on cluster networks.
     sh("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=0", "net.ipv4.tcp_no_metrics_save=1", check=False)
-    if delayed:  # a connection begins with the window that the line needs: networks of clusters have no slow start
+    # A connection begins with the window that the line needs, since cluster networks have no slow start.
+    if delayed:
         sh("ip", "-n", name, "route", "change", f"{NETWORK}.0/24", "dev", "eth0", "src", f"{NETWORK}.{i + 1}", "initcwnd", "1000", "initrwnd", "1000")
     shape(rate, "eth0", i)
     shape(rate, outside)
@@ -226,7 +229,7 @@ def start(command, host, rank, world, port, first):
 
 
 def run(command, hosts, local, timeout):
-    """Every rank, until all have ended; the first that fails ends the others."""
+    """Runs every rank until all have ended; the first failure ends the others."""
     have = hosts_up()
     hosts = hosts or have
     if hosts > have:

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What Hugging Face transformers computes with tiny models: weights, tokens, logits and the gradients of the first step, which
-tests/runtime/reference_test.cpp holds the executor against.
+"""Writes the results of Hugging Face transformers for tiny models: weights, tokens, logits and the gradients of the
+first step. The executor is compared with them in tests/runtime/reference_test.cpp.
 
-usage: make_reference.py [FOLDER]        writes FOLDER/FAMILY/… (default: beside this script); installs torch and transformers into .cache/reference
+usage: make_reference.py [FOLDER]        writes FOLDER/FAMILY/… (default: the folder of this script);
+                                        installs torch and transformers into .cache/reference
 
-Of each family: config.json; model.safetensors, the parameters; logits.safetensors, [samples, tokens, vocabulary]; gradients.safetensors, by the
-names of the parameters, of the mean cross-entropy over all tokens; tokens.bin, 16 bits each: sample n has tokens n·S … n·S + S.
+Each family has:
+- config.json
+- model.safetensors, the parameters
+- logits.safetensors, [samples, tokens, vocabulary]
+- gradients.safetensors, by the names of the parameters, of the mean cross-entropy over all tokens
+- tokens.bin, 16 bits each: sample n has tokens n·S … n·S + S
 """
 import json
 import pathlib
@@ -28,7 +33,7 @@ FAMILIES = {
 
 
 def install():
-    """Runs this script with the interpreter of the environment, which is made where it is not there."""
+    """Runs this script with the interpreter of the environment, and creates the environment if it is missing."""
     python = VENV / "bin" / "python"
     if pathlib.Path(sys.prefix) == VENV:
         return
@@ -63,7 +68,7 @@ def make(family, settings, folder):
     logits = model.train()(input_ids=inputs).logits
     torch.nn.functional.cross_entropy(logits.reshape(-1, logits.size(-1)), labels.reshape(-1)).backward()
     save_file({"logits": logits.detach().contiguous()}, folder / "logits.safetensors")
-    with torch.no_grad():  # saved as parameters are, so that they get the same names
+    with torch.no_grad():  # saved like parameters, so that they get the same names
         for value in model.parameters():
             value.copy_(value.grad)
     model.save_pretrained(folder / "gradients")
