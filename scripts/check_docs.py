@@ -168,22 +168,6 @@ def fenced(text):
     return "```text\n" + text + "\n```"
 
 
-MOST_LINES = 24  # README shows at most this many lines of an answer
-
-
-def head_of_plan(text):
-    """Returns the plan, its time and memory, and where the time goes; for an answer in another form,
-    its first lines."""
-    head, certificate, rest = text.partition("  certificate")
-    parts = re.search(r"^Where the time goes\n.*?(?=\n\n)", rest, re.S | re.M)
-    if not certificate or not parts:
-        lines = text.splitlines()
-        return "\n".join(lines[:MOST_LINES] + ["…"] * (len(lines) > MOST_LINES))
-    proof = re.split(r" \(|;", " ".join(rest.partition("\n  space by")[0].split()))[0]
-    proof = textwrap.fill(f"  certificate   {proof}", 80, subsequent_indent=" " * 16)
-    return head + proof + "\n  …\n\n" + parts.group() + "\n…"
-
-
 MIXED = [  # example, description
     ("examples/mixed/llama2-7b-on-a100-and-v100.yaml", "32 A100 + 64 V100, Llama 2 7B"),
     ("examples/mixed/llama2-13b-on-h100-a100-and-l4.yaml", "16 H100 + 16 A100 + 16 L4, Llama 2 13B"),
@@ -259,10 +243,12 @@ class Pages:
         return "\n".join(line.rstrip() for line in run.stdout.splitlines())
 
     def plan_output(self, binary):
-        text = self.printed(binary, ["plan", "examples/llama3-8b-on-8xh100.yaml"])
-        if text is not None:
-            self.hold("README.md", "plan head", fenced(head_of_plan(text)))
-            self.hold("docs/usage.md", "plan output", fenced(text))
+        command = ["plan", "examples/llama3-8b-on-8xh100.yaml"]
+        text, whole = self.printed(binary, command), self.printed(binary, [*command, "-v"])
+        if text is not None and whole is not None:
+            self.hold("README.md", "plan screen", fenced(text))
+            self.hold("docs/usage.md", "plan screen", fenced(text))
+            self.hold("docs/usage.md", "plan output", fenced(whole))
 
     def improve_output(self, binary):
         command = ["improve", "--from", "megatron-args", "examples/improve/llama3-8b-megatron.sh", "--cluster", "examples/clusters/1x8-h100.yaml"]
@@ -273,7 +259,7 @@ class Pages:
             self.hold("docs/usage.md", "improve output", fenced(head))
 
     def unequal_devices(self, binary):
-        text = self.printed(binary, ["plan", "examples/clusters/scenarios/06-near-t4.yaml"])
+        text = self.printed(binary, ["plan", "examples/clusters/scenarios/06-near-t4.yaml", "-v"])
         if text is not None:
             head, _, rest = text.partition("  certificate")
             rows = rest[rest.index("  baselines and"):rest.index("\nWhy")]

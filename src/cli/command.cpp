@@ -128,7 +128,11 @@ void add_plan_schema_flag(Command& command, Context& context) {
 
 PlanSchema plan_schema_of(const Context& context) { return context.plan_schema == 1 ? PlanSchema::one : PlanSchema::two; }
 
-/// What to do with the answer, for somebody who sees it for the first time.
+std::string answer_text(const Context& context, const PlannerResult& result) {
+  return context.verbose > 0 ? result.brief(context.width()) : result.screen(context.width());
+}
+
+/// Names the next commands.
 void print_next_steps(const Context& context, const std::vector<std::string>& files) {
   const auto plan = std::find_if(files.begin(), files.end(), [](const std::string& f) { return f.ends_with("plan.json"); });
   const std::string next =
@@ -145,7 +149,7 @@ int deliver(Context& context, const PlannerResult& result, const std::vector<std
     print_json(context, to_json(result, true, plan_schema_of(context)));
     return kOk;
   }
-  print_answer(context, context.verbose > 0 ? result.brief(context.width()) : result.screen(context.width()));
+  print_answer(context, answer_text(context, result));
   if (context.verbose == 0) print_next_steps(context, files);
   for (const std::string& file : files) context.out << "wrote " << file << "\n";
   return kOk;

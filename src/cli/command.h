@@ -56,6 +56,9 @@ void print_answer(const Context& context, const std::string& text);
 /// One JSON document.
 void print_json(const Context& context, const std::string& json);
 
+/// Returns the first screen of an answer, or with -v all of it.
+std::string answer_text(const Context& context, const PlannerResult& result);
+
 /// The end of a command with an answer: the result as JSON, or the brief answer and the names of the files that were
 /// written.
 int deliver(Context& context, const PlannerResult& result, const std::vector<std::string>& files);

@@ -27,7 +27,7 @@ int print_result(Context& context, const ConfigurationImportFlags& flags, const 
     w.end_object();
     print_json(context, w.text());
   } else {
-    print_answer(context, base::cat(keys_text(imported.configuration), "\n", result.brief(context.width())));
+    print_answer(context, base::cat(keys_text(imported.configuration), "\n", answer_text(context, result)));
     for (const std::string& file : files) context.out << "wrote " << file << "\n";
   }
   return result.prediction.fits ? kOk : kInfeasible;

@@ -16,7 +16,7 @@ int run_long_run(Context& context, const Job& job, const PlannerOptions& options
   if (context.json)
     print_json(context, to_json(*answer));
   else
-    print_answer(context, to_text(*answer) + "\n" + answer->answer.brief(context.width()));
+    print_answer(context, to_text(*answer) + "\n" + answer_text(context, answer->answer));
   return context.interrupted() ? kInterrupted : kOk;
 }
 

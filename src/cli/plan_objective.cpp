@@ -25,7 +25,7 @@ int run_objective(Context& context, const Job& job, const PlannerOptions& option
   if (context.json)
     print_json(context, to_json(*answer));
   else
-    print_answer(context, to_text(*answer) + "\n" + answer->answer->brief(context.width()));
+    print_answer(context, to_text(*answer) + "\n" + answer_text(context, *answer->answer));
   return context.interrupted() ? kInterrupted : kOk;
 }
 
