@@ -15,7 +15,7 @@
 namespace espalier::calibrate {
 namespace {
 
-/// The prefix that `source` begins with; empty: none.
+/// Returns the prefix that `source` begins with; empty without one.
 std::string prefix_among(const std::vector<std::string>& prefixes, const std::string& source) {
   for (const std::string& prefix : prefixes)
     if (source.compare(0, prefix.size(), prefix) == 0) return prefix;
@@ -27,7 +27,7 @@ std::string family_of(const std::string& source, const SourceNotes& notes) {
   return prefix.empty() ? source : prefix;
 }
 
-/// Rows that measure one configuration again (other releases, other days) share the weight of one.
+/// Makes rows that measure one configuration again (other releases, other days) share the weight of one.
 void share_weights(std::vector<CorpusRow>& rows) {
   std::map<std::string, std::int64_t> repeats;
   const auto key = [](const CorpusRow& r) { return r.result.ranking_group + "|" + r.result.label; };
@@ -101,7 +101,7 @@ std::vector<double> predicted_s(const std::vector<const CorpusRow*>& rows, const
       out[i] = seconds_with(row, engines.at(row.result.engine));
       return;
     }
-    EngineModel own = *row.run.job.engine_model;  // what the record's command line changes
+    EngineModel own = *row.run.job.engine_model;  // with the changes of the record's command line
     own.coefficients = coefficients;
     out[i] = seconds_with(row, own);
   });

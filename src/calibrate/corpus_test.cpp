@@ -46,11 +46,11 @@ TEST(Corpus, ARowIsItsRecordMappedAndPredicted) {
   EXPECT_TRUE(row.timed());
   EXPECT_DOUBLE_EQ(row.weight, 1);
   EXPECT_EQ(row.run.strategy.tp, 2);
-  // With the coefficients that ship, predicting it again gives the prediction of its result.
+  // With the shipped coefficients, predicting it again gives the prediction of its result.
   EXPECT_DOUBLE_EQ(predicted_s(row, find_engine(row.result.engine)->coefficients), *row.result.predicted_s);
 }
 
-// Three measurements, two of one configuration: these two share one weight.
+// Two of the three measurements are of one configuration and share one weight.
 TEST(Corpus, RepeatsShareTheWeightOfOne) {
   const Corpus corpus = corpus_of(line({.id = "a"}) + line({.id = "b", .micro_batch = 2}) + line({.id = "c"}));
   ASSERT_EQ(corpus.rows.size(), 3u);
@@ -59,7 +59,7 @@ TEST(Corpus, RepeatsShareTheWeightOfOne) {
   EXPECT_DOUBLE_EQ(corpus.rows[2].weight, 0.5);
 }
 
-// The same configuration of two sources is two measurements: other people, another machine.
+// One configuration in two sources is two measurements: other people, another machine.
 TEST(Corpus, SourcesDoNotShareWeights) {
   const Corpus corpus = corpus_of(line({.source = "lab"}) + line({.source = "other lab"}));
   ASSERT_EQ(corpus.rows.size(), 2u);
@@ -98,7 +98,7 @@ TEST(Corpus, RowsKeepTheOrderOfTheRecordsForAnyThreads) {
   }
 }
 
-// compute multiplies the seconds of every operator: a machine twice as slow takes longer, at most twice as long.
+// `compute` multiplies the seconds of every operator. A machine twice as slow takes longer, at most twice as long.
 TEST(Corpus, SlowerComputeTakesLonger) {
   const Corpus corpus = corpus_of(line({}) + line({.micro_batch = 2}));
   FrameworkCoefficients slow = find_engine("megatron-lm-2021")->coefficients;
@@ -115,7 +115,7 @@ TEST(Corpus, SlowerComputeTakesLonger) {
   }
 }
 
-// A command line makes an engine of its own; other coefficients must not lose what it changed.
+// A command line makes a separate engine; other coefficients must not lose its changes.
 TEST(Corpus, WhatTheCommandLineChangesStays) {
   const std::string flags = R"(,"extra":{"args":{"--micro-batch-size":1,"--num-layers":24,"--use-distributed-optimizer":true}})";
   const Corpus corpus = corpus_of(line({.framework = "Megatron-Core", .more = flags}));

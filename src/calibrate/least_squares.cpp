@@ -13,7 +13,7 @@ namespace {
 double inner(const FitParameter& p, double x) { return p.logarithmic ? std::log(x) : x; }
 double outer(const FitParameter& p, double u) { return p.logarithmic ? std::exp(u) : u; }
 
-/// The problem in the inner scale u.
+/// Holds the problem in the inner scale u.
 class ScaledLeastSquares {
  public:
   ScaledLeastSquares(const std::vector<FitParameter>& parameters, std::size_t rows, const ResidualFunction& function,
@@ -30,7 +30,7 @@ class ScaledLeastSquares {
   std::size_t size() const { return parameters_.size(); }
   double clamp(std::size_t j, double u) const { return std::clamp(u, low_[j], high_[j]); }
   bool at_bound(std::size_t j, double u) const { return u <= low_[j] || u >= high_[j]; }
-  /// Whether descending along `gradient` would leave the range.
+  /// Returns whether descending along `gradient` would leave the range.
   bool pushed_out(std::size_t j, double u, double gradient) const {
     return (u <= low_[j] && gradient > 0) || (u >= high_[j] && gradient < 0);
   }
@@ -53,7 +53,7 @@ class ScaledLeastSquares {
   }
 
   double weight(std::size_t i) const { return options_.weight.empty() ? 1.0 : options_.weight[i]; }
-  /// Weight of the squared residual that gives the slope of the Huber loss.
+  /// Returns the weight of the squared residual that gives the slope of the Huber loss.
   double robust(std::size_t i, double r) const {
     const double h = options_.huber, size = std::abs(r);
     if (h <= 0 || size <= h) return weight(i);
@@ -77,7 +77,7 @@ class ScaledLeastSquares {
     return sum;
   }
 
-  /// Columns ∂r/∂u_j; the two points are kept inside the range.
+  /// Returns columns ∂r/∂u_j. The two points are kept inside the range.
   std::vector<std::vector<double>> jacobian(const std::vector<double>& u) const {
     std::vector<std::vector<double>> columns(size());
     base::parallel_for(size(), options_.threads, 1, [&](std::size_t j, int) {
@@ -101,7 +101,7 @@ class ScaledLeastSquares {
   std::vector<double> low_, high_;
 };
 
-/// JᵀWJ + P and half the gradient of the cost.
+/// Holds JᵀWJ + P and half the gradient of the cost.
 struct Normal {
   std::vector<double> matrix, gradient;
 };
@@ -126,7 +126,7 @@ Normal normal_equations(const ScaledLeastSquares& problem, const std::vector<dou
   return out;
 }
 
-/// The damped step from u; parameters that rest keep their value. Empty when the equations cannot be solved.
+/// Returns the damped step from u. Resting parameters keep their value. Empty when the equations cannot be solved.
 std::vector<double> damped_step(const ScaledLeastSquares& problem, const Normal& normal, const std::vector<double>& u,
                                 double lambda) {
   const std::size_t n = problem.size();
@@ -145,8 +145,9 @@ std::vector<double> damped_step(const ScaledLeastSquares& problem, const Normal&
   return next;
 }
 
-/// Square roots of the diagonal of s²(JᵀWJ + P)⁻¹ over the parameters that are not at a bound; s² = mean of ψ², the
-/// slope of the loss: a row far off counts no more than one at the threshold (Huber 1981, ch. 7).
+/// Returns square roots of the diagonal of s²(JᵀWJ + P)⁻¹ over the parameters that are not at a bound. s² is the mean
+/// of ψ², where ψ is the slope of the loss. An outlier thus counts no more than a row at the threshold (Huber 1981,
+/// ch. 7).
 std::vector<double> standard_errors(const ScaledLeastSquares& problem, const Normal& normal, const std::vector<double>& u,
                                     const std::vector<double>& r) {
   const std::size_t n = problem.size();
@@ -229,7 +230,7 @@ FitResult least_squares(const std::vector<FitParameter>& parameters, std::size_t
       result.cost = cost;
       moved = true;
     }
-    lambda = std::max(1e-12, lambda / 100);  // the loop has multiplied once more than it needed
+    lambda = std::max(1e-12, lambda / 100);  // the loop has multiplied once more than needed
     if (!moved) result.converged = true;
     ++result.iterations;
   }

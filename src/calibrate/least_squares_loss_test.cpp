@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loss, the weights and the standard errors of least_squares, by hand; and any linear problem against its normal
-// equations.
+// Tests the loss, the weights and the standard errors of least_squares by hand, and any linear problem against its
+// normal equations.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 FitParameter plain(const char* name, double start, double low, double high) { return {name, start, low, high, false, start, 0}; }
 
-/// What the loss makes of one residual: the cost before any step.
+/// Returns the loss of one residual: the cost before any step.
 double loss(double residual, double huber, double far) {
   FitOptions options;
   options.huber = huber;
@@ -24,7 +24,7 @@ double loss(double residual, double huber, double far) {
   return least_squares({plain("x", 0, -1, 1)}, 1, f, options).cost;
 }
 
-// h = 1, f = 3: r² to 1, then 2r − 1, from 3 on 5 + 6·ln(r/3); both joints have one value.
+// With h = 1 and f = 3, the loss is r² to 1, then 2r − 1, from 3 on 5 + 6·ln(r/3). At both joints the pieces agree.
 TEST(RobustLoss, ByHand) {
   EXPECT_DOUBLE_EQ(loss(0.5, 1, 3), 0.25);
   EXPECT_DOUBLE_EQ(loss(-2, 1, 3), 3);
@@ -34,7 +34,7 @@ TEST(RobustLoss, ByHand) {
   EXPECT_DOUBLE_EQ(loss(10, 0, 0), 100);
 }
 
-// r² ≥ Huber ≥ with the far part, and each grows with |r|.
+// r² ≥ Huber ≥ the loss with the far part, and each grows with |r|.
 RC_GTEST_PROP(RobustLoss, FarRowsPullLessAndNeverTheOtherWay, ()) {
   const double r = 0.01 * *rc::gen::inRange(1, 5000);
   const double h = 0.1 * *rc::gen::inRange(1, 40);
@@ -44,7 +44,7 @@ RC_GTEST_PROP(RobustLoss, FarRowsPullLessAndNeverTheOtherWay, ()) {
   RC_ASSERT(loss(1.01 * r, h, f) > loss(r, h, f));
 }
 
-// 1·(x − 0)² + 3·(x − 4)²: x = 3.
+// 1·(x − 0)² + 3·(x − 4)² has its minimum at x = 3.
 TEST(LeastSquaresWeights, ARowCountsAsOftenAsItsWeight) {
   const auto f = [](std::span<const double> p, std::span<double> r) {
     r[0] = p[0];
@@ -69,8 +69,8 @@ TEST(StandardError, OfAMean) {
   EXPECT_NEAR(fit.residuals[2], -1, 1e-6);
 }
 
-// A prior of sigma 1 at log 1 = 0 and one row at log(x) = 2 meet at log(x) = 1: x = e. Without data the prior is the
-// answer.
+// A prior of sigma 1 at log 1 = 0 and one row at log(x) = 2 meet at log(x) = 1: x = e. Without data the result is the
+// prior.
 TEST(LogarithmicPrior, MeetsTheDataHalfWay) {
   const FitParameter x{"x", 2, 0.01, 100, true, 1, 1};
   const auto data = [](std::span<const double> p, std::span<double> r) { r[0] = std::log(p[0]) - 2; };
@@ -97,7 +97,7 @@ TEST(LeastSquaresRange, EndsWithoutAStepWhereNothingHelps) {
   EXPECT_DOUBLE_EQ(fit.cost, 1);
 }
 
-// Rows a_i·x + b_i·y = c_i. Normal equations by Cramer's rule.
+// Rows a_i·x + b_i·y = c_i are solved through normal equations by Cramer's rule.
 RC_GTEST_PROP(LeastSquares, LinearProblemsAreSolvedExactly, ()) {
   std::vector<std::array<double, 3>> rows;
   for (int i = 0; i < 5; ++i)

@@ -21,7 +21,7 @@ TEST(LeastSquares, CholeskySolvesByHand) {
 }
 
 TEST(LeastSquares, LineThroughThreePoints) {
-  // y = 1, 3, 5 at x = 0, 1, 2: intercept 1, slope 2.
+  // y = 1, 3, 5 at x = 0, 1, 2 has intercept 1, slope 2.
   const auto f = [](std::span<const double> p, std::span<double> r) {
     for (int i = 0; i < 3; ++i) r[i] = p[0] + p[1] * i - (1 + 2.0 * i);
   };
@@ -33,7 +33,7 @@ TEST(LeastSquares, LineThroughThreePoints) {
 }
 
 TEST(LeastSquares, PriorAndDataMeetHalfWay) {
-  // (x − 2)² + ((x − 0)/1)²: x = 1.
+  // (x − 2)² + ((x − 0)/1)² has its minimum at x = 1.
   const auto f = [](std::span<const double> p, std::span<double> r) { r[0] = p[0] - 2; };
   FitParameter x = plain("x", 0.5, -10, 10);
   x.prior = 0;
@@ -49,7 +49,7 @@ TEST(LeastSquares, LogarithmicParameterIsFittedInItsOwnUnits) {
 }
 
 TEST(LeastSquares, StopsAtABoundAndFitsTheRest) {
-  // (a − 5)² + (a + b − 6)² with a ≤ 2: a = 2, b = 4.
+  // (a − 5)² + (a + b − 6)² with a ≤ 2 has its minimum at a = 2, b = 4.
   const auto f = [](std::span<const double> p, std::span<double> r) {
     r[0] = p[0] - 5;
     r[1] = p[0] + p[1] - 6;
@@ -63,7 +63,7 @@ TEST(LeastSquares, StopsAtABoundAndFitsTheRest) {
 }
 
 TEST(LeastSquares, HuberBoundsThePullOfOneRow) {
-  // Nine rows at 0 and one at 100. Squares: 10. Huber with h = 1: 9·x = 1, x = 1/9.
+  // Nine rows are at 0 and one at 100. Squares give 10. Huber with h = 1 gives 9·x = 1, x = 1/9.
   const auto f = [](std::span<const double> p, std::span<double> r) {
     for (int i = 0; i < 10; ++i) r[i] = p[0] - (i == 9 ? 100 : 0);
   };
@@ -71,7 +71,7 @@ TEST(LeastSquares, HuberBoundsThePullOfOneRow) {
   FitOptions robust;
   robust.huber = 1;
   EXPECT_NEAR(least_squares({plain("x", 5, -200, 200)}, 10, f, robust).values[0], 1.0 / 9, 1e-4);
-  robust.far = 3;  // a logarithm from 3 on: slope 3 / 100 at the row far off, 9·x = 0.03
+  robust.far = 3;  // a logarithm from 3 on: slope 3 / 100 at the outlier, 9·x = 0.03
   EXPECT_NEAR(least_squares({plain("x", 1, -200, 200)}, 10, f, robust).values[0], 0.03 / 9, 1e-4);
 }
 

@@ -12,13 +12,14 @@
 namespace espalier::calibrate {
 namespace {
 
-/// What the configuration says of an argument: a number (True is 1, False 0), or a word.
+/// Holds the configuration's value of an argument: a number (True is 1, False 0), or a word.
 struct LoggedArgument {
   const char* name;
   std::int64_t value = 0;
-  std::string word = {};               ///< not empty: the argument is a word
-  std::optional<std::int64_t> none{};  ///< the number that "None" stands for; without one "None" is not compared
-  bool modules = false;                ///< the word names modules of a block, which a log lists
+  std::string word = {};  ///< not empty: the argument is a word
+  /// This is the number that "None" means. Without one, "None" is not compared.
+  std::optional<std::int64_t> none{};
+  bool modules = false;  ///< the word names modules of a block, which a log lists
 };
 
 std::int64_t heads_of(const LayerKind& kind) {
@@ -36,7 +37,7 @@ std::string word_of(RecomputeKind kind) {
   return "";
 }
 
-/// "['layernorm', 'moe_act']" as a configuration names them; empty: not all of them are known.
+/// Converts "['layernorm', 'moe_act']" to a configuration's names; empty where not all of them are known.
 std::string modules_in(std::string text) {
   for (char& c : text)
     if (c == '[' || c == ']' || c == '\'' || c == '"') c = ' ';
@@ -78,7 +79,7 @@ std::optional<std::int64_t> value_of(const runlog::Argument& argument, const Log
   return runlog::integer_of(argument);
 }
 
-/// Nothing: the two cannot be compared.
+/// Returns whether the two agree; nothing where they cannot be compared.
 std::optional<bool> agrees(const runlog::Argument& argument, const LoggedArgument& said) {
   if (!said.word.empty()) return (said.modules ? modules_in(argument.value) : argument.value) == said.word;
   const auto value = value_of(argument, said);
@@ -121,7 +122,7 @@ Result<LoggedConfiguration> logged_configuration(std::string_view log, const std
     out.recompute = at->second.value == "None" ? "none" : at->second.value;
   if (const auto at = arguments->find("recompute_modules"); at != arguments->end() && out.recompute == "selective")
     if (const std::string modules = modules_in(at->second.value); !modules.empty()) out.recompute = modules;
-  // Of the block method alone: under the uniform one it is the size of a unit, and all blocks are computed again.
+  // This applies to the block method. Under the uniform one it is the size of a unit, and all blocks are recomputed.
   const auto method = arguments->find("recompute_method");
   if (out.recompute == "full" && method != arguments->end() && method->second.value == "block")
     out.recompute_layers = count_of(*arguments, "recompute_num_layers");

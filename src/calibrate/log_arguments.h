@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the argument block of a Megatron-LM log (runlog/argument_block.h) and a configuration both state must be the
-// same: model, batch, degrees, schedule, distributed optimizer, recomputation, precision. What only one of them states
-// is not compared.
+// Compares the argument block of a Megatron-LM log (runlog/argument_block.h) with a configuration. Values that both
+// state must be equal: model, batch, degrees, schedule, distributed optimizer, recomputation, precision. Values that
+// only one of them states are not compared.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@
 
 namespace espalier::calibrate {
 
-/// What is said to have been trained. `strategy` and `schedule` null: layers or pipelines differ, so that no argument
-/// says it.
+/// Describes what was trained. `strategy` and `schedule` are null where layers or pipelines differ, so that no
+/// argument can state them.
 struct Trained {
   const Job& job;
   const Training& training;
   const Strategy* strategy = nullptr;
   const Schedule* schedule = nullptr;
-  std::string who, hint;  ///< of the message: "the plan", and what to do about a difference
+  std::string who, hint;  ///< in messages: "the plan", and what to do about a difference
 };
 
-/// How many arguments of the log were compared; bad_input with every one that contradicts.
+/// Returns how many arguments of the log were compared, or bad_input with every contradicting one.
 Result<std::int64_t> compare_arguments(std::string_view log, const std::string& where, const Trained& trained);
 
-/// What the block says of the configuration; empty: it does not. An expert tensor degree is what Megatron-LM prints,
-/// which is tp where nobody gave it.
+/// Holds the configuration of the block; empty where it has none. The expert tensor degree is the one that
+/// Megatron-LM prints, which is tp where it was not set.
 struct LoggedConfiguration {
   std::optional<std::int32_t> tp, pp, vpp, cp, ep, etp, micro_batch, recompute_layers;
   std::optional<bool> sequence_parallel, distributed_optimizer;

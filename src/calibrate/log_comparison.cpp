@@ -15,16 +15,17 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kPublished = 6;
-constexpr double kUsual = 0.1;         // a gap that needs no explanation
-constexpr double kUnsteady = 0.03;     // spread of steps that is worth a word
-constexpr double kDrifts = 0.02;       // of the last third of steps against the first
-constexpr double kOtherCount = 0.1;    // FLOPs of a step, framework against plan
-constexpr double kNearlyFull = 0.95;   // of a device's memory: allocators begin to free and ask again
-constexpr double kSlowKernels = 1.35;  // beyond it compute alone is no likely cause
+constexpr double kUsual = 0.1;       // a gap that needs no explanation
+constexpr double kUnsteady = 0.03;   // spread of steps that is worth reporting
+constexpr double kDrifts = 0.02;     // ratio of the last third of steps to the first
+constexpr double kOtherCount = 0.1;  // FLOPs of a step, framework against plan
+// Above this share of a device's memory, allocators begin to free and allocate again.
+constexpr double kNearlyFull = 0.95;
+constexpr double kSlowKernels = 1.35;  // above it, compute alone is an unlikely cause
 
 // ---- figures ------------------------------------------------------------------------------------------------------
 
-/// One value for each step that has one.
+/// Returns one value for each step that has one.
 std::vector<double> all_seconds(const runlog::StepLog& log, std::int64_t warm_up, double tokens_per_device, double samples) {
   std::vector<double> out;
   for (std::size_t k = static_cast<std::size_t>(warm_up); k < log.steps.size(); ++k)
@@ -39,7 +40,7 @@ double drift_of(const std::vector<double>& seconds) {
   return base::median({seconds.end() - end, seconds.end()}) / base::median({seconds.begin(), seconds.begin() + end}) - 1;
 }
 
-// ---- what to make of it -------------------------------------------------------------------------------------------
+// ---- judgement ----------------------------------------------------------------------------------------------------
 
 std::string ms(double seconds) { return base::seconds(std::llround(seconds * 1e9)); }
 
@@ -64,7 +65,7 @@ void judge_time(LogComparison& c) {
   }
 }
 
-/// How much longer each part would have to take to explain the whole gap.
+/// Computes how much longer each part would have to take to explain the whole gap.
 void judge_parts(LogComparison& c) {
   const double gap = c.measured_s - static_cast<double>(c.predicted.iteration_ns) * 1e-9;
   if (gap <= kUsual * static_cast<double>(c.predicted.iteration_ns) * 1e-9) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logs made of a prediction: what is changed in them is what is found.
+// Tests logs made from a prediction: the comparison must find each change made to them.
 #include "espalier/log_comparison.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ struct Trained {
     plan = result->plan;
     predicted_s = static_cast<double>(result->prediction.iteration_ns) * 1e-9;
   }
-  /// 60 steps of `seconds_of(i)`; `more` stands before them.
+  /// Returns 60 steps of `seconds_of(i)`, preceded by `more`.
   [[nodiscard]] NamedText log(const std::function<double(int)>& seconds_of, const std::string& more = "",
                               const std::string& behind = "") const {
     std::string text = more;

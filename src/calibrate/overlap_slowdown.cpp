@@ -9,9 +9,9 @@
 namespace espalier::calibrate {
 namespace {
 
-constexpr double kLeastBeside = 0.05;  ///< of the compute, with a collective beside it
+constexpr double kLeastBeside = 0.05;  ///< share of the compute that is overlapped with a collective
 
-/// The rank class of a device, by the lists that are not folded.
+/// Returns the rank class of a device, from the lists that are not folded.
 const RankClass* rank_of(const Program& program, std::int64_t device) {
   const auto found =
       std::find_if(program.ranks.begin(), program.ranks.end(), [device](const RankClass& r) { return r.device() == device; });
@@ -20,12 +20,13 @@ const RankClass* rank_of(const Program& program, std::int64_t device) {
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-/// The part of [a.start, a.end) in which b runs.
+/// Returns the part of [a.start, a.end) in which b runs.
 std::int64_t together_ns(const MeasuredInstruction& a, const MeasuredInstruction& b) {
   return std::max<std::int64_t>(0, std::min(a.end_ns, b.end_ns) - std::max(a.start_ns, b.start_ns));
 }
 
-/// Collectives of a rank run one after the other, so that what lies beside a computation is the sum over them.
+/// Adds the sums of a rank. Its collectives run one after the other, so that the overlap of a computation is the sum
+/// over them.
 void add_rank(const Program& program, const RankClass& rank, const MeasuredRank& measured, OverlapSums& sums) {
   std::vector<const MeasuredInstruction*> collectives;
   for (std::size_t k = 0; k < measured.instructions.size(); ++k)

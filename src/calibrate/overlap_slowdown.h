@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much compute and a collective beside it slow each other down (cost/overlap.h), from two measured steps of
-// data-parallel ranks: one that reduces its gradients beside the backward pass and one that reduces them after it.
+// Computes how much compute and a concurrent collective slow each other down (cost/overlap.h). It uses two measured
+// steps of data-parallel ranks: one overlaps the reduction of its gradients with the backward pass, the other reduces
+// them after it.
 //
-// Both steps do the same arithmetic and send the same gradients. While something runs beside a collective it advances
-// at 1/κ of its pace: of O seconds beside each other O·(1 − 1/κ) are lost. Those are what the step with overlap takes
-// longer, so that
-//     κ_w = O / (O − (W_beside − W_after))     W: seconds of compute of the step, in all ranks, without collectives
-//                                              inside it
-//     κ_c = O / (O − (C_beside − C_after))     C: seconds of its reductions, waits for other members included
-// Neither is below 1. What messages of a bucket take more than one message of all gradients counts as slow-down of the
-// collectives.
+// Both steps do the same arithmetic and send the same gradients. An operation that overlaps with a collective
+// advances at 1/κ of its pace, so that O seconds of overlap lose O·(1 − 1/κ). The step with overlap is longer by this
+// loss, which gives
+//     κ_w = O / (O − (W_overlapped − W_after))     W: seconds of compute of the step, in all ranks, without collectives
+//                                                  inside it
+//     κ_c = O / (O − (C_overlapped − C_after))     C: seconds of its reductions, including waits for other members.
+// Neither is below 1. Messages of buckets may take longer than one message of all gradients; the difference counts as
+// slow-down of the collectives.
 #pragma once
 
 #include <optional>
@@ -22,26 +23,26 @@
 
 namespace espalier::calibrate {
 
-/// Beyond, the runs measured something else, such as a collective that stood still.
+/// Limits the slow-down. Above it, the runs measured something else, such as a stalled collective.
 inline constexpr double kStrongestSlowdown = 10;
 
-/// One measured step and the lists of its ranks (not folded).
+/// Holds one measured step and the lists of its ranks (not folded).
 struct StepOfRanks {
   const Program* program = nullptr;
   const MeasuredStep* step = nullptr;
 };
 
-/// Seconds of one step, summed over its ranks.
+/// Holds the seconds of one step, summed over its ranks.
 struct OverlapSums {
   double compute = 0;      ///< in operators
   double collectives = 0;  ///< reductions and gathers of data parallelism
-  double both = 0;         ///< compute while a collective of the rank was under way
+  double both = 0;         ///< compute while a collective of the rank was in flight
 };
-/// bad_input: ranks or instructions that are not those of the program.
+/// Sums a step. Fails (bad_input) where ranks or instructions are not those of the program.
 Result<OverlapSums> overlap_sums(const StepOfRanks& measured);
 
-/// None where less than a twentieth of the compute had a collective beside it: then nothing can be said. Steps of
-/// several runs are added up.
+/// Returns the slow-downs; none where less than a twentieth of the compute overlapped with a collective, since
+/// nothing can then be concluded. Steps of several runs are added up.
 std::optional<job::MeasuredOverlap> overlap_slowdown(const std::vector<OverlapSums>& beside,
                                                      const std::vector<OverlapSums>& after);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slow-downs of steps whose times are made up: two data-parallel ranks, one layer more than a bucket.
+// Tests slow-downs of steps with invented times: two data-parallel ranks, one more layer than a bucket.
 #include "calibrate/overlap_slowdown.h"
 
 #include <gtest/gtest.h>
@@ -30,8 +30,8 @@ Plan plan_of(const Job& job, bool beside) {
   return profiled_plan(job, strategy, schedule);
 }
 
-/// Every computation takes `compute_ns` and begins when the one before it ends; a reduction takes `reduce_ns` from the
-/// end of the computation before it in the list on, or of the reduction before it.
+/// Returns a step in which every computation takes `compute_ns` and begins when the one before it ends. A reduction
+/// takes `reduce_ns`. It begins at the end of the computation or the reduction before it in the list.
 MeasuredStep step_of(const Plan& plan, const Program& program, std::int64_t compute_ns, std::int64_t reduce_ns) {
   MeasuredStep step;
   step.plan = content_hash(plan);
@@ -51,8 +51,8 @@ MeasuredStep step_of(const Plan& plan, const Program& program, std::int64_t comp
   return step;
 }
 
-// 10 s of compute in the one step and 12 in the other, of which 6 have a collective beside them: 2 of 6 seconds are
-// lost, κ_w = 6/(6 − 2). The collectives take 8 s for 5: κ_c = 6/(6 − 3).
+// One step has 10 s of compute and the other 12, of which 6 overlap with a collective. 2 of 6 seconds are lost, so
+// κ_w = 6/(6 − 2). The collectives take 8 s instead of 5, so κ_c = 6/(6 − 3).
 TEST(OverlapSlowdown, WhatIsLostOfTheTimeBesideEachOther) {
   const auto k = overlap_slowdown({{12, 8, 6}}, {{10, 5, 0}});
   ASSERT_TRUE(k.has_value());
@@ -64,8 +64,7 @@ TEST(OverlapSlowdown, StepsAreAddedUp) {
   EXPECT_EQ(overlap_slowdown({{5, 3, 2}, {7, 5, 4}}, {{4, 2, 0}, {6, 3, 0}}), overlap_slowdown({{12, 8, 6}}, {{10, 5, 0}}));
 }
 
-// Noise may make the step with overlap the faster one; and a collective that stood still all the while is no slow-down
-// of compute.
+// Noise may make the step with overlap the faster one, and a stalled collective is no slow-down of compute.
 TEST(OverlapSlowdown, StaysBetweenOneAndTen) {
   const auto k = overlap_slowdown({{9, 20, 6}}, {{10, 5, 0}});
   ASSERT_TRUE(k.has_value());
@@ -79,8 +78,8 @@ TEST(OverlapSlowdown, NothingIsSaidWhereNothingRanBesideEachOther) {
   EXPECT_FALSE(overlap_slowdown({{12, 8, 6}}, {}));
 }
 
-// A list of one micro-batch with overlap: a forward, the backward in buckets with a reduction behind each, the update.
-// All but the last reduction have the next bucket beside them, 3 ns of 4.
+// A list of one micro-batch with overlap has a forward, the backward in buckets with a reduction behind each, and the
+// update. All but the last reduction overlap with the next bucket, for 3 ns of 4.
 TEST(OverlapSlowdown, SumsOfAMeasuredStep) {
   const Job job = two_layers();
   const Plan plan = plan_of(job, true);
@@ -97,7 +96,7 @@ TEST(OverlapSlowdown, SumsOfAMeasuredStep) {
   EXPECT_NEAR(sums->compute, 4e-9 * static_cast<double>(compute), 1e-15);
   EXPECT_NEAR(sums->collectives, 3e-9 * static_cast<double>(reductions), 1e-15);
   EXPECT_NEAR(sums->both, 3e-9 * static_cast<double>(reductions - 2),
-              1e-15);  // two ranks, of each the last has nothing beside it
+              1e-15);  // two ranks; the last reduction of each has no overlap
 }
 
 TEST(OverlapSlowdown, IsWrittenIntoTheProfileAndReadFromIt) {

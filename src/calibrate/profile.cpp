@@ -20,7 +20,7 @@
 namespace espalier {
 namespace {
 
-/// One record as it was read.
+/// Holds one record as it was read.
 struct Read {
   double step_s = 0, operators_s = 0, update_s = 0;
   std::int64_t updated = 0, late = 0;
@@ -49,7 +49,7 @@ Result<Read> read_record(const NamedText& text) {
   return out;
 }
 
-/// The line through (x, y) by least squares, neither coefficient below nothing.
+/// Fits the line through (x, y) by least squares, with neither coefficient negative.
 struct Line {
   double at_zero = 0, slope = 0;
 };
@@ -69,13 +69,13 @@ Line line_through(const std::vector<std::pair<double, double>>& points) {
   return {std::max(0.0, (y - slope * x) / n), slope};
 }
 
-/// Bytes of states that an update reads and writes for one parameter.
+/// Returns the bytes of states that an update reads and writes for one parameter.
 double bytes_an_element(const Job& job) {
   const EngineModel& engine = *find_engine("espalier");
   return cost::update_bytes(engine, states_of(engine, job.training), {1, 0}, Strategy{});
 }
 
-/// Median over the records of each operator; of the rest the line over micro-batches.
+/// Holds the median over the records of each operator, and the line over micro-batches of the rest.
 struct OperatorMedians {
   profile::MeasuredOperators operators;
   Line host;
@@ -143,7 +143,8 @@ std::string operator_lines(const profile::MeasuredOperators& operators) {
   return out;
 }
 
-/// What the runtime does is in its measurements: nothing is left that a factor would stand for.
+/// Writes neutral coefficients. The runtime's behaviour is in its measurements, so that no factor has to represent
+/// it.
 std::string coefficient_lines(const Line& host) {
   std::string out = "coefficients:\n";
   for (const auto& [name, value] : std::initializer_list<std::pair<std::string_view, double>>{{"compute", 1},
@@ -158,7 +159,7 @@ std::string coefficient_lines(const Line& host) {
   return out + cat("  step_s: ", base::six_digits(host.at_zero), "\n  micro_batch_s: ", base::six_digits(host.slope), "\n");
 }
 
-/// What the ranks of this machine were seen to do to each other, or what an earlier profile says of it.
+/// Returns the measured slow-down between the ranks of this machine, or that of an earlier profile.
 Result<std::optional<job::MeasuredOverlap>> overlap_of(const Job& job, const ProfileInputs& inputs, Profile& out) {
   if (inputs.overlap.empty()) return inputs.earlier != nullptr ? inputs.earlier->overlap : std::optional<job::MeasuredOverlap>();
   auto seen = calibrate::measured_overlap(job, inputs.overlap);

@@ -25,8 +25,8 @@ Job two_layers(const std::string& more = "") {
   return *job;
 }
 
-/// A machine on which every operator takes 1 ms and 1 µs a token forward, twice that for inputs, and as much as forward
-/// for weights.
+/// Returns a record of a machine on which every operator takes 1 ms and 1 µs per token forward, twice that for
+/// inputs, and as much as forward for weights.
 OperatorRecord record(const Job& job, std::int64_t samples, std::int64_t microbatches, double rest_s) {
   profile::MeasuredOperators rows;
   double once = 0;
@@ -53,7 +53,7 @@ OperatorRecord record(const Job& job, std::int64_t samples, std::int64_t microba
 }
 
 ProfileInputs inputs(const Job& job) {
-  // Beside operators and update: 10 ms a step and 2 ms a micro-batch.
+  // Operators and update exclude 10 ms per step and 2 ms per micro-batch.
   return {{record(job, 1, 2, 0.014), record(job, 1, 6, 0.022), record(job, 4, 2, 0.014)}, nullptr, {}, "a test"};
 }
 
@@ -63,11 +63,11 @@ TEST(Profile, HostWorkIsTheLineOverMicroBatches) {
   ASSERT_TRUE(profile) << profile.error().message();
   EXPECT_NEAR(profile->step_s, 0.010, 1e-9);
   EXPECT_NEAR(profile->micro_batch_s, 0.002, 1e-9);
-  EXPECT_NEAR(profile->update_bytes_per_s, 3 * 1000 * 32 / 0.75, 1e-6);  // fp32: 32 bytes a parameter
+  EXPECT_NEAR(profile->update_bytes_per_s, 3 * 1000 * 32 / 0.75, 1e-6);  // fp32: 32 bytes per parameter
   EXPECT_TRUE(profile->notes.empty());
 }
 
-// What is written is read: nobody finds out later that a profile is of no use.
+// The written profile is read again, so that an unusable profile fails here and not later.
 TEST(Profile, IsRefusedWhereNoJobWouldTakeIt) {
   const Job job = two_layers();
   ProfileInputs slow = inputs(job);

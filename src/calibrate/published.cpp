@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shipped table of published runs, and which of them are like a job.
+// Reads the shipped table of published runs, and finds those similar to a job.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kColumns = 10;
-constexpr double kLeast = 0.4, kMost = 2.5;  // of the job's active parameters
+constexpr double kLeast = 0.4, kMost = 2.5;  // bounds as factors of the job's active parameters
 
 std::vector<std::string> cells_of(std::string_view line) {
   std::vector<std::string> out;
@@ -41,7 +41,7 @@ std::vector<PublishedRun> read_table(std::string_view text) {
   return out;
 }
 
-/// "a100-sxm-80gb", "A100-40GB" and "A100" are of one family.
+/// Returns the family, which is the same for "a100-sxm-80gb", "A100-40GB" and "A100".
 std::string family_of(std::string_view device) {
   std::string out(device.substr(0, std::min(device.find('-'), device.size())));
   std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

@@ -16,7 +16,7 @@ std::string cluster_text(const Cluster& cluster) {
                                : cat(std::to_string(cluster.groups.size()), " kinds of nodes");
 }
 
-/// Usual nodes of the device, as many as the tables span.
+/// Returns usual nodes of the device, as many as the tables span.
 Result<Cluster> usual_cluster(const std::string& device, const std::vector<runlog::NcclTable>& tables) {
   std::int64_t nodes = 1;
   for (const runlog::NcclTable& t : tables) nodes = std::max(nodes, t.nodes);
@@ -47,7 +47,7 @@ Result<std::string> resolve_device(const std::string& name) {
     if (!name.empty() && d.name.rfind(name, 0) == 0) begin.push_back(d.name);
   }
   if (begin.size() == 1) return begin.front();
-  // A beginning that several share is none of the others misspelt.
+  // A beginning that several names share is not a misspelling of another.
   const auto close = begin.empty() ? base::did_you_mean(name, all) : std::nullopt;
   return Error{ErrorKind::usage, "--base",
                begin.empty() ? cat("\"", name, "\"") : cat("\"", name, "\", which may be any of ", base::joined(begin)),
@@ -106,7 +106,7 @@ Status read_tables(const std::vector<NamedText>& texts, UserInputs& out) {
   return std::nullopt;
 }
 
-/// The figures of a fit; what its tables need stays in `details`.
+/// Returns the figures of a fit; data that its tables need stays in `details`.
 CalibrationResult result_of(UserCalibration fitted) {
   CalibrationResult out;
   out.device = fitted.device;

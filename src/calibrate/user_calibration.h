@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `espalier calibrate`: from a user's measured steps and nccl-tests output to a calibration file and a report of what
-// it is worth. The fabric is fitted first (user_fabric.h); the runs are then predicted on it and adapt the coefficients
-// (user_fit.h).
+// Implements `espalier calibrate`, which turns a user's measured steps and nccl-tests output into a calibration file
+// and a report of its accuracy. The fabric is fitted first (user_fabric.h). The runs are then predicted on it and
+// adapt the coefficients (user_fit.h).
 #pragma once
 
 #include <optional>
@@ -18,14 +18,14 @@
 namespace espalier::calibrate {
 
 struct UserCalibration {
-  std::string device, engine;  ///< engine empty: fabric alone
+  std::string device, engine;  ///< engine empty: only the fabric
   UserRuns runs;
   std::optional<UserFit> fit;
   std::optional<UserFabric> fabric;
   std::optional<MemoryFit> memory;
 };
 
-/// A name of the device catalogue, or the only one that begins with `name` ("h100-sxm").
+/// Returns a name of the device catalogue, or the only one that begins with `name` ("h100-sxm").
 Result<std::string> resolve_device(const std::string& name);
 
 struct UserInputs {
@@ -38,9 +38,9 @@ struct UserInputs {
 
 Result<UserCalibration> calibrate_user(UserInputs inputs);
 
-/// The part of the file that states fabric levels; empty: none is determined.
+/// Writes the part of the file that states fabric levels; empty where none is determined.
 std::string fabric_lines(const UserFabric& fabric);
-/// The file, schema espalier.calibration/1.
+/// Writes the file, schema espalier.calibration/1.
 std::string to_yaml(const UserCalibration& calibration);
 
 }  // namespace espalier::calibrate

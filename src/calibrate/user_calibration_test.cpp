@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Known answers: measurements made by the model itself under other coefficients must give these coefficients back.
+// Tests known answers: measurements made by the model itself under other coefficients must give these coefficients
+// back.
 #include "calibrate/user_calibration.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +52,7 @@ std::vector<Case> cases(int tp) {
           case_of(12, 1, 16, tp, 1)};
 }
 
-/// Megatron lines that say what the model predicts under `truth`.
+/// Returns Megatron lines with the model's predictions under `truth`.
 std::string log_of(const Case& c, const FrameworkCoefficients& truth) {
   EngineModel engine = *find_engine("megatron-core");
   engine.coefficients = truth;
@@ -110,14 +111,14 @@ TEST(UserCalibration, OneRunIsNotCrossValidated) {
   EXPECT_EQ(fit.runs[0].held_out_s, 0);
   EXPECT_FALSE(fit.warnings.empty());
   EXPECT_NEAR(fit.coefficients.compute, shipped.compute, 1e-3);
-  // One run says nothing of others: the interval is the one that ships, whose origin it names.
+  // One run is no evidence about others, so the interval is the shipped one, whose origin it names.
   const planner::PredictionInterval own = planner::interval_for(planner::shipped_intervals(), "megatron-core", "h100-sxm-80gb");
   EXPECT_DOUBLE_EQ(fit.low, own.low);
   EXPECT_DOUBLE_EQ(fit.high, own.high);
   EXPECT_EQ(fit.interval_basis.substr(0, 10), "as shipped");
 }
 
-// What a plan says of a calibration is what its file holds: no cross-validation of one run, and of two neither.
+// A plan claims only the evidence in the calibration's file: one run has no cross-validation, and neither have two.
 TEST(UserCalibration, ClaimsNoCrossValidationThatDidNotHappen) {
   FrameworkCoefficients truth = find_engine("megatron-core")->coefficients;
   truth.compute *= 1.1;
@@ -137,7 +138,7 @@ TEST(UserCalibration, ClaimsNoCrossValidationThatDidNotHappen) {
   EXPECT_NE(basis(five).find("held out (leave one of 5 configurations out)"), std::string::npos) << basis(five);
 }
 
-// The prior sigma of log(compute) is 0.10: a machine 1.8 times as slow lies ln 1.8 / 0.10 = 5.9 widths away.
+// The prior sigma of log(compute) is 0.10. A machine 1.8 times as slow is ln 1.8 / 0.10 = 5.9 widths away.
 TEST(UserCalibration, AFarCoefficientIsAWarning) {
   FrameworkCoefficients truth = find_engine("megatron-core")->coefficients;
   truth.compute *= 1.8;
@@ -152,7 +153,7 @@ TEST(UserCalibration, AFarCoefficientIsAWarning) {
 }
 
 TEST(UserCalibration, LogWithoutTimeCountsTokens) {
-  // 64 samples of 4096 tokens at 2048 tokens/s on each of 8 devices: 16 s.
+  // 64 samples of 4096 tokens at 2048 tokens/s on each of 8 devices take 16 s.
   Case c = case_of(8, 1, 64, 1, 1);
   UserRuns runs;
   const Status error = add_log("step: 10  loss: 1.0  memory: 1.0GiB(1%)  tps: 2,048  tflops: 1.0  mfu: 1%\n", "dir/t.log", c.job,

@@ -26,7 +26,7 @@ constexpr std::int64_t kLarge = 1 << 20;
 constexpr std::size_t kTableFolds = 5;
 constexpr double kSlower = 0.6;
 
-/// One row of a table as an observation.
+/// Holds one row of a table as an observation.
 struct Point {
   std::size_t table = 0;
   double bytes = 0, seconds = 0, weight = 1;
@@ -50,7 +50,7 @@ std::vector<Point> points_of(const std::vector<NcclTable>& tables) {
   return out;
 }
 
-/// Field f of level k is parameter k·fields + f.
+/// Returns the cluster with these parameters. Field f of level k is parameter k·fields + f.
 Cluster with_parameters(Cluster cluster, std::span<const double> x) {
   std::size_t k = 0;
   for (std::vector<FabricLevel>* levels : {&cluster.groups.front().intra, &cluster.inter}) {
@@ -89,11 +89,12 @@ class CollectiveFit {
   [[nodiscard]] std::vector<double> log_ratios(std::span<const double> x) const {
     return log_ratios_on(with_parameters(cluster_, x));
   }
-  /// With the cluster as it is, values outside the fitted ranges included.
+  /// Returns the log ratios on the unchanged cluster, including values outside the fitted ranges.
   [[nodiscard]] std::vector<double> log_ratios_as_shipped() const { return log_ratios_on(cluster_); }
 
-  /// Fits the parameters `which` to the points outside the fold (−1: to all), the others as shipped. The slowest level
-  /// of a path hides the others, so that descents also start with each level made slower in turn; the best end counts.
+  /// Fits the parameters `which` to the points outside the fold (−1: to all), and keeps the others as shipped. The
+  /// slowest level of a path hides the others. Descents therefore also start with each level made slower in turn, and
+  /// the best end counts.
   [[nodiscard]] std::vector<double> solve(int left_out, const std::vector<std::size_t>& which) const {
     if (which.empty()) return shipped();
     std::vector<FitParameter> free;
@@ -117,9 +118,9 @@ class CollectiveFit {
     return filled(which, best.values);
   }
 
-  /// Parameters that the tables determine, with their posterior sigmas at x: the least determined is taken away until
-  /// all are. A table that says that a loss is next to nothing determines it, though its logarithm hardly matters
-  /// there: slopes are those of x or those of what ships, where they say more.
+  /// Returns the parameters that the tables determine, with their posterior sigmas at x. The least determined one is
+  /// removed until all are. A table that shows a loss close to zero determines it, although its logarithm hardly
+  /// matters there. Slopes are therefore taken at x or at the shipped values, wherever they are larger.
   [[nodiscard]] std::vector<std::size_t> identified(const std::vector<double>& x, std::vector<double>& sigma) const {
     std::vector<std::vector<double>> slopes = slopes_at(x);
     const std::vector<std::vector<double>> as_shipped = slopes_at(shipped());
@@ -155,7 +156,7 @@ class CollectiveFit {
     return out;
   }
 
-  /// ∂r_i/∂log x_j; one-sided where the range ends.
+  /// Returns ∂r_i/∂log x_j, one-sided where the range ends.
   [[nodiscard]] std::vector<std::vector<double>> slopes_at(const std::vector<double>& x) const {
     std::vector<std::vector<double>> slopes;
     for (std::size_t j = 0; j < parameters_.size(); ++j) {
@@ -169,7 +170,7 @@ class CollectiveFit {
     return slopes;
   }
 
-  /// Posterior sigma of each of `which` with the noise taken as known and the other parameters fixed.
+  /// Returns the posterior sigma of each of `which`, with the noise taken as known and the other parameters fixed.
   [[nodiscard]] std::vector<double> posterior(const std::vector<std::vector<double>>& slopes,
                                               const std::vector<std::size_t>& which) const {
     const std::size_t n = which.size();
@@ -201,7 +202,7 @@ std::vector<std::size_t> all_of(const CollectiveFit& problem) {
   return which;
 }
 
-/// Held-out log ratios: each point by the fit of the folds it is not in.
+/// Returns held-out log ratios: each point from a fit on the other folds.
 std::vector<double> held_out(const CollectiveFit& problem, const std::vector<std::size_t>& which) {
   std::vector<double> out(problem.points().size(), 0.0);
   for (int f = 0; f < static_cast<int>(kTableFolds); ++f) {
@@ -236,7 +237,7 @@ void summarize_tables(const CollectiveFit& problem, const std::vector<NcclTable>
   out.held_out = median(all_after);
 }
 
-/// The cluster with the collectives that the tables are of.
+/// Returns the cluster with the collectives that the tables measured.
 Cluster with_collectives(Cluster cluster, double direct_bytes) {
   for (std::vector<FabricLevel>* levels : {&cluster.groups.front().intra, &cluster.inter})
     for (FabricLevel& level : *levels)
@@ -257,12 +258,12 @@ Status covers(const Cluster& cluster, const NcclTable& t) {
 
 namespace {
 
-/// Devices of a group at equal distances: `inner` of them, and those again `outer` times.
+/// Describes devices of a group at equal distances: `inner` of them, and those again `outer` times.
 struct Pattern {
   std::int64_t inner = 1, inner_stride = 1, outer = 1, outer_stride = 0;
 };
 
-/// Neither: none of that form.
+/// Returns the pattern; nothing where the devices have another form.
 std::optional<Pattern> pattern_of(const std::vector<std::int64_t>& devices) {
   const auto n = static_cast<std::int64_t>(devices.size());
   const auto at = [&](std::int64_t i) { return devices[static_cast<std::size_t>(i)] - devices.front(); };
@@ -277,7 +278,8 @@ std::optional<Pattern> pattern_of(const std::vector<std::int64_t>& devices) {
   return out;
 }
 
-/// Where the groups of a table lie: as their ranks are listed, the first ones of every node where that says nothing.
+/// Returns where the groups of a table lie: as their ranks are listed, or the first ones of every node without a
+/// list.
 cost::Group group_of(const std::vector<FabricLevel>& levels, const NcclTable& t, std::int64_t devices_per_node) {
   std::vector<std::int64_t> devices;
   for (const auto& [node, place] : t.members) devices.push_back(node * devices_per_node + place);

@@ -12,7 +12,7 @@ using runlog::NcclTable;
 using testing::Contains;
 using testing::HasSubstr;
 
-/// Eight devices a node behind one NIC of 100 Gb/s.
+/// Returns eight devices per node behind one NIC of 100 Gb/s.
 Cluster one_nic() {
   const auto cluster = load_cluster(
       "{nodes: 2, devices_per_node: 8, device: h100-sxm-80gb, inter_node: {bandwidth: 100Gb/s, nics_per_node: 1, latency: 5us}}",
@@ -31,7 +31,7 @@ NcclTable measured_on(const Cluster& cluster, NcclTable t) {
   return t;
 }
 
-// One rank a node has the NIC alone, eight share it: a large message takes eight times as long.
+// One rank per node has the NIC alone, while eight share it: a large message takes eight times as long.
 TEST(ModelledSeconds, RanksOfANodeShareItsNic) {
   const Cluster cluster = one_nic();
   const double alone = modelled_s(cluster, table(CollectiveTest::all_gather, 2, 2, 1), 1e9);
@@ -39,7 +39,7 @@ TEST(ModelledSeconds, RanksOfANodeShareItsNic) {
   EXPECT_NEAR(shared / alone, 8, 0.4);
 }
 
-// Rings: an all-reduce is a reduce-scatter and an all-gather of the same bytes, which take equally long.
+// In rings, an all-reduce is a reduce-scatter and an all-gather of the same bytes, which take equally long.
 TEST(ModelledSeconds, AnAllReduceIsItsTwoHalves) {
   const Cluster cluster = one_nic();
   const double whole = modelled_s(cluster, table(CollectiveTest::all_reduce, 8, 1, 8), 1e9);
@@ -59,9 +59,9 @@ TEST(ModelledSeconds, MoreBytesTakeLongerForEveryTest) {
   }
 }
 
-// Two sites of two hosts, 1 GB/s inside and 0.1 GB/s for each host between them. Of 1 GB every member of a pair
-// receives 0.5 GB: neighbours in 0.5 s, hosts 0 and 2, one on each site, in 5 s; all four, 0.75 GB each by a ring that
-// crosses the line once each way, whose two shares one transfer has: 3.75 s.
+// Two sites of two hosts have 1 GB/s inside, and 0.1 GB/s for each host between them. Every member of a pair receives
+// 0.5 GB of 1 GB. Neighbours take 0.5 s; hosts 0 and 2, one on each site, take 5 s. All four receive 0.75 GB each, by
+// a ring that crosses the line once each way. One transfer has both shares of the line: 3.75 s.
 TEST(ModelledSeconds, GroupsLieWhereTheirRanksAreListed) {
   const auto cluster = load_cluster(
       "{nodes: 4, devices_per_node: 1, device: t4, fabric: [{name: site, kind: ethernet, span: 2, bandwidth: 1GB/s, efficiency: "
@@ -81,8 +81,8 @@ TEST(ModelledSeconds, GroupsLieWhereTheirRanksAreListed) {
   EXPECT_NEAR(unlisted, 3.75, 0.05);
 }
 
-// Hosts 0, 1, 4, 5 of eight, two on each site: 0.75 GB over a line that carries 0.1 GB/s for each of the two. Hosts 0,
-// 1, 3, 5 lie at no equal distances and are taken for neighbours.
+// Hosts 0, 1, 4, 5 of eight are two on each site: 0.75 GB over a line that carries 0.1 GB/s for each of the two.
+// Hosts 0, 1, 3, 5 are at unequal distances and are taken for neighbours.
 TEST(ModelledSeconds, GroupsOfTwoDistances) {
   const auto cluster = load_cluster(
       "{nodes: 8, devices_per_node: 1, device: t4, fabric: [{name: site, kind: ethernet, span: 4, bandwidth: 1GB/s, efficiency: "
@@ -98,7 +98,7 @@ TEST(ModelledSeconds, GroupsOfTwoDistances) {
   EXPECT_EQ(modelled_s(*cluster, t, 1e9), neighbours);
 }
 
-// What a table measures is what ships: nothing moves and every level keeps its values.
+// Where a table measures the shipped values, nothing moves and every level keeps its values.
 TEST(FitUserFabric, AnUnchangedMachineIsFoundUnchanged) {
   const Cluster cluster = one_nic();
   const auto fit = fit_user_fabric(cluster, {measured_on(cluster, table(CollectiveTest::all_gather, 16, 2, 8))});
@@ -110,7 +110,7 @@ TEST(FitUserFabric, AnUnchangedMachineIsFoundUnchanged) {
       EXPECT_NEAR(f.value, f.prior, 0.01 * f.prior) << level.name << " " << f.field->name;
 }
 
-// A table inside one node says nothing of the network.
+// A table inside one node has no information about the network.
 TEST(FitUserFabric, LevelsThatNoTableUsesAreNotWritten) {
   const Cluster cluster = one_nic();
   const auto fit = fit_user_fabric(cluster, {measured_on(cluster, table(CollectiveTest::all_reduce, 8, 1, 8))});
@@ -154,7 +154,7 @@ TEST(FitUserFabric, TablesBeyondTheClusterAreRefused) {
   EXPECT_EQ(fit.error().expected, "at most 2 nodes of 8 devices");
 }
 
-/// Four hosts that lie 2 ms apart, as Espalier's collectives see them.
+/// Returns four hosts that are 2 ms apart, as Espalier's collectives see them.
 Cluster far_hosts() {
   const auto cluster = load_cluster(
       "{nodes: 4, devices_per_node: 1, device: t4, fabric: [{name: network, kind: ethernet, span: cluster, bandwidth: 400Mb/s, "
@@ -165,8 +165,7 @@ Cluster far_hosts() {
   return *cluster;
 }
 
-// The shipped level knows nothing of delays or of direct messages; both come from tables that were measured on such
-// hosts.
+// The shipped level contains no delays or direct messages; both come from tables that were measured on such hosts.
 TEST(FitUserFabric, OwnCollectivesOverFarHostsAreFound) {
   std::vector<NcclTable> tables;
   for (const CollectiveTest test : {CollectiveTest::all_reduce, CollectiveTest::all_gather, CollectiveTest::send_receive})
@@ -193,9 +192,9 @@ TEST(FitUserFabric, OwnCollectivesOverFarHostsAreFound) {
   EXPECT_EQ(mixed.error().found, "collectives that are carried out unlike those of the first table");
 }
 
-// Four hosts on a switch that loses nothing to congestion, described as if one did (5 % a doubling): the logarithm of
-// what is next to nothing hardly matters, and yet the tables say that it is: what the prior leaves of the error is a
-// quarter at most.
+// Four hosts are on a switch that loses nothing to congestion, described as if it did (5 % per doubling). The
+// logarithm of a value close to zero hardly matters, and yet the tables determine it. The prior leaves at most a
+// quarter of the error.
 TEST(FitUserFabric, ALossThatIsNotThereIsTakenAway) {
   const auto hosts = [](const std::string& congestion) {
     return *load_cluster(

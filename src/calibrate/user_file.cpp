@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A calibration as the file that jobs name. job/calibration_file.h reads it back.
+// Writes a calibration as the file that jobs name. job/calibration_file.h reads it back.
 #include <algorithm>
 
 #include "base/document.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxListed = 1000;
 
-/// Six significant digits: more than any of these figures holds.
+/// Writes six significant digits, more than any of these figures holds.
 std::string number(double value) { return base::six_digits(value); }
 
 std::string coefficient_lines(const UserFit& fit) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calibration file by hand: every section, what is left out, and names that need quoting.
+// Tests the calibration file by hand: every section, omitted parts, and names that need quoting.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +75,7 @@ TEST(CalibrationFile, AFabricAloneHasNoEngine) {
   const std::string text = to_yaml(c);
   EXPECT_THAT(text, Not(HasSubstr("engine:")));
   EXPECT_THAT(text,
-              // the second field is not determined
+              // The second field is not determined.
               HasSubstr("  - {level: \"NVSwitch\", where: node, efficiency: 0.75}\n"));
   EXPECT_THAT(text, HasSubstr("  - {level: \"rails\", where: network, efficiency: 0.5}\n"));
   EXPECT_THAT(text,
@@ -97,7 +97,7 @@ TEST(CalibrationFile, AThousandRunsAreListed) {
   EXPECT_THAT(text, HasSubstr("  runs: 1200\n"));
 }
 
-// ln(1.2214) = 0.2: two widths of 0.1. Additive ones by their difference: (5 − 2)/1.5.
+// ln(1.2214) = 0.2 is two widths of 0.1. Additive ones use their difference: (5 − 2)/1.5.
 TEST(ParameterFit, WidthsOnTheFittedScale) {
   ParameterFit p = parameter("compute", 1, std::exp(0.2), true);
   EXPECT_NEAR(p.widths(), 2, 1e-12);

@@ -15,8 +15,8 @@
 namespace espalier::calibrate {
 namespace {
 
-constexpr double kNoise = 0.04;  // what a step time still misses by when the coefficients are right
-constexpr double kHuber = 2.0;   // in units of the noise
+constexpr double kNoise = 0.04;                                     // remaining error of a step time under the right coefficients
+constexpr double kHuber = 2.0;                                      // in units of the noise
 constexpr std::size_t kFewest = 3, kLeaveOneOut = 20, kFolds = 10;  // configurations
 constexpr double kPriorRuns = 4, kPriorSpread = 0.08, kZ80 = 1.2816;
 
@@ -25,7 +25,7 @@ FrameworkCoefficients with_values(FrameworkCoefficients base, const std::vector<
   return base;
 }
 
-/// The rows of one fit with everything that stays the same in it.
+/// Holds the rows of one fit and everything that stays constant in it.
 struct Data {
   std::vector<const CorpusRow*> rows;
   std::vector<double> noise, weight;
@@ -40,7 +40,7 @@ struct Data {
 
 std::string configuration_of(const CorpusRow& row) { return row.result.ranking_group + "|" + row.result.label; }
 
-/// Rows whose fold is not `left_out`; all of them for −1.
+/// Returns rows whose fold is not `left_out`; all of them for −1.
 Data data_of(const std::vector<UserRow>& rows, const std::vector<int>& fold, int left_out, int threads) {
   std::map<std::string, int> repeats;
   for (const UserRow& r : rows) ++repeats[configuration_of(r.row)];
@@ -55,13 +55,13 @@ Data data_of(const std::vector<UserRow>& rows, const std::vector<int>& fold, int
   return data;
 }
 
-/// One prior sigma above the shipped value: past the threshold behind which a term (launches, hidden communication)
-/// shows at all.
+/// Returns the value one prior sigma above the shipped one, past the threshold where a term (launches, hidden
+/// communication) has any effect.
 double raised(const CoefficientField& f, double shipped) {
   return std::clamp(f.additive ? shipped + f.sigma : shipped * std::exp(f.sigma), f.low, f.high);
 }
 
-/// The better of two descents: from the shipped values, and from one sigma above them.
+/// Returns the better of two descents: from the shipped values, and from one sigma above them.
 FrameworkCoefficients solve(const Data& data, const FrameworkCoefficients& shipped, const std::vector<std::size_t>& which) {
   if (which.empty() || data.rows.empty()) return shipped;
   std::vector<FitParameter> parameters, high;
@@ -85,7 +85,7 @@ FrameworkCoefficients solve(const Data& data, const FrameworkCoefficients& shipp
   return with_values(shipped, which, other.cost < low.cost ? other.values : low.values);
 }
 
-/// ∂r_i/∂θ_j at `c`, in the fitted scale; one-sided where the range ends.
+/// Returns ∂r_i/∂θ_j at `c`, in the fitted scale; one-sided where the range ends.
 std::vector<std::vector<double>> jacobian(const Data& data, const FrameworkCoefficients& c) {
   std::vector<std::vector<double>> out;
   std::vector<double> up(data.rows.size()), down(data.rows.size());
@@ -105,7 +105,7 @@ std::vector<std::vector<double>> jacobian(const Data& data, const FrameworkCoeff
   return out;
 }
 
-/// The stronger of the slopes at the shipped values and one sigma above them.
+/// Returns the stronger of the slopes at the shipped values and one sigma above them.
 std::vector<std::vector<double>> strongest_slopes(const Data& data, const FrameworkCoefficients& shipped) {
   FrameworkCoefficients high = shipped;
   for (const CoefficientField& f : coefficient_fields()) high.*f.member = raised(f, shipped.*f.member);
@@ -117,7 +117,7 @@ std::vector<std::vector<double>> strongest_slopes(const Data& data, const Framew
   return out;
 }
 
-/// Posterior sigma of each of `which` when the other coefficients are fixed.
+/// Returns the posterior sigma of each of `which` when the other coefficients are fixed.
 std::vector<double> posterior(const Data& data, const std::vector<std::vector<double>>& slopes,
                               const std::vector<std::size_t>& which) {
   const std::size_t n = which.size();
@@ -144,7 +144,8 @@ std::vector<std::size_t> all_fields() {
   return which;
 }
 
-/// Those of `which` that the configurations determine: the least determined one is taken away until all are.
+/// Returns the coefficients of `which` that the configurations determine. The least determined one is removed until
+/// all are.
 std::vector<std::size_t> identified(const Data& data, const std::vector<std::vector<double>>& slopes,
                                     std::vector<std::size_t> which = all_fields()) {
   while (!which.empty()) {
@@ -164,7 +165,7 @@ std::vector<std::size_t> identified(const Data& data, const std::vector<std::vec
   return which;
 }
 
-/// Fold of every row: configurations in order of appearance, one each, or dealt out to ten.
+/// Returns the fold of every row: configurations in order of appearance, one each, or dealt out to ten.
 std::vector<int> folds_of(const std::vector<UserRow>& rows, std::size_t& configurations) {
   std::map<std::string, int> known;
   std::vector<int> out;

@@ -21,7 +21,8 @@ EngineModel engine_with_reserve(double reserve) {
   return engine;
 }
 
-// Tensors 1000, measured 1100 and 1150: r̄ = 0.125. n/σ² = 800, 1/σ₀² = 100: (0.125·800 + 0.06·100)/900 = 0.11778.
+// Tensors of 1000, measured 1100 and 1150, give r̄ = 0.125. n/σ² = 800, 1/σ₀² = 100: (0.125·800 + 0.06·100)/900 =
+// 0.11778.
 TEST(UserMemory, TheReserveIsThePosteriorMean) {
   const auto fit = fit_memory({peak("reserved", 1060, 1100), peak("reserved", 1060, 1150)}, engine_with_reserve(0.06));
   ASSERT_TRUE(fit.has_value());

@@ -50,7 +50,8 @@ CorpusRow row_of(const std::string& file, const Job& job, const Strategy& strate
   return row;
 }
 
-/// Peaks of the log: what the allocator held where it says so, else what tensors took; against the fullest rank.
+/// Compares peaks of the log with the fullest rank: the allocator's peak where the log has it, else that of the
+/// tensors.
 void compare_memory(const runlog::StepLog& log, const Prediction& predicted, const EngineModel& engine, RunResult& out) {
   const double tensors = static_cast<double>(predicted.peak_memory_bytes) / (1 + engine.memory.allocator_reserve);
   out.measured_bytes = log.reserved_bytes ? log.reserved_bytes : log.peak_memory_bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's measured steps made ready for fitting: records of our own format, or a framework's log together with the
+// Prepares a user's measured steps for fitting: records of our own format, or a framework's log together with the
 // configuration that it lacks.
 #pragma once
 
@@ -13,14 +13,14 @@
 
 namespace espalier::calibrate {
 
-/// One measured configuration, and how finely it was measured.
+/// Holds one measured configuration, and how finely it was measured.
 struct UserRow {
   CorpusRow row;
   double resolution = 0;   ///< relative half step of the printed time
   std::int64_t steps = 0;  ///< log lines behind the figure; 0: a record
 };
 
-/// A file that was read, for the calibration's evidence.
+/// Describes a file that was read, for the calibration's evidence.
 struct UserInput {
   std::string file, hash, kind;  ///< kind: "records", "Megatron-LM log", kTables, …
 };
@@ -33,20 +33,22 @@ struct UserRuns {
   std::vector<std::string> notes;  ///< sentences for the user
 };
 
-/// What the runs are taken to be.
+/// Describes what the runs are taken to be.
 struct UserTarget {
   std::string device;  ///< catalogue name: runs on others are skipped
-  std::string engine;  ///< predicted as this engine; empty: as the record says
+  std::string engine;  ///< predicted as this engine; empty: as in the record
 };
 
-/// Measured runs, one JSON object a line. Runs that are not timed or not on the device are skipped with a reason.
+/// Adds measured runs, one JSON object per line. Runs that are not timed or not on the device are skipped with a
+/// reason.
 Status add_records(std::string_view text, const std::string& file, const UserTarget& target, int threads, UserRuns& out);
 
-/// A log of one configuration; `warm_up` < 0: as runlog::summarize decides. The job's device must be the target's.
+/// Adds a log of one configuration. For `warm_up` < 0, runlog::summarize decides. The job's device must be the
+/// target's.
 Status add_log(std::string_view text, const std::string& file, const Job& job, const Strategy& strategy, const Schedule& schedule,
                std::int64_t warm_up, const UserTarget& target, UserRuns& out);
 
-/// The engine that all runs share; an error when they name several (or none is left).
+/// Returns the engine that all runs share; an error when they name several (or none is left).
 Result<std::string> engine_of(const UserRuns& runs);
 
 }  // namespace espalier::calibrate

@@ -91,7 +91,7 @@ TEST(EngineOf, NoRowSaysWhyTheFirstThreeWereSkipped) {
   EXPECT_THAT(found, testing::Not(HasSubstr("d: ")));
 }
 
-// Three digits are printed, the last zero left out: 1.2K ms means 1195 to 1205 ms, half a step of 0.005 in 1.2.
+// Three digits are printed, with the last zero left out. 1.2K ms means 1195 to 1205 ms, half a step of 0.005 in 1.2.
 TEST(UserLog, CoarseTimesAreNoted) {
   Job job = small_job();
   Strategy strategy;
@@ -153,7 +153,7 @@ TEST(UserLog, ArgumentsThatContradictTheFlagsAreRefusedAllAtOnce) {
   EXPECT_EQ(bad->expected, "1, None, as the configuration says");
 }
 
-// The allocator's peak is the one that is compared where the log has both.
+// Where the log has both peaks, the allocator's is compared.
 TEST(UserLog, PeaksOfMemoryAreThoseOfTheLog) {
   const Completed c;
   UserRuns out;

@@ -29,19 +29,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Path = std::filesystem::path;
 
-constexpr double kNarrow = 0.9;  // of what a link gave at first: below it is one that changed
+constexpr double kNarrow = 0.9;  // share of a link's first rate, below which it has changed
 constexpr auto kLookRound = std::chrono::milliseconds(20);
 
 double seconds_between(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double>(to - from).count(); }
 
-/// What ranks said of themselves and their links (runtime/steering.h), by device of the plan.
+/// Holds what ranks reported about themselves and their links (runtime/steering.h), by device of the plan.
 struct Look {
   std::vector<RankSeen> ranks;
-  std::map<std::pair<std::int64_t, std::int64_t>, double> rates;  ///< bytes a second, from and to
+  std::map<std::pair<std::int64_t, std::int64_t>, double> rates;  ///< bytes per second, from and to
 };
 
-/// The best that leaves a device and the best that reaches it: the smaller of both is what its way gives, whatever
-/// others are like.
+/// Returns the smaller of the best rate out of a device and the best rate into it. This is the rate of its own link,
+/// whatever the other devices are like.
 double way_of(const Look& look, std::int64_t device) {
   double out = 0, in = 0;
   for (const auto& [pair, rate] : look.rates) {
@@ -51,19 +51,19 @@ double way_of(const Look& look, std::int64_t device) {
   return std::min(out, in);
 }
 
-/// A plan that runs, and where.
+/// Holds a running plan, and where it runs.
 struct Running {
   Plan plan;
   Job job;
   std::vector<std::int64_t> places;  ///< by device of its cluster: device of the first plan's cluster
 };
 
-/// One change of plans.
+/// Holds one change of plans, with its predicted and measured times.
 struct PlanMove {
   std::int64_t after = 0;  ///< updates
   std::string action, label, why;
-  double stay_s = 0, step_s = 0, pause_s = 0,
-         total_s = 0;  ///< predicted: a step that stays, one after the move, the pause, the whole run
+  /// These are predicted: a step without the move, one after the move, the pause, the whole run.
+  double stay_s = 0, step_s = 0, pause_s = 0, total_s = 0;
   double measured_step_s = 0, measured_pause_s = 0;
 };
 
@@ -97,7 +97,7 @@ class AdaptingRun {
   void stepped(const TrainedStep& step);
   void seen(const std::string& line);
   void decide();
-  /// Why not; empty: the ranks are asked to leave.
+  /// Returns why the move is rejected; empty where the ranks are asked to leave.
   [[nodiscard]] std::string propose(const Change& change, const WhatIf& ladder);
   void ask(const std::string& word);
   [[nodiscard]] Observation observed() const;
@@ -115,8 +115,8 @@ class AdaptingRun {
   Running running_;
   std::optional<Running> next_;
   std::int64_t generation_ = 0;
-  std::vector<TrainedStep> steps_;  ///< of all generations
-  std::size_t first_step_ = 0;      ///< of this generation, among them
+  std::vector<TrainedStep> steps_;  ///< steps of all generations
+  std::size_t first_step_ = 0;      ///< first of them in this generation
   std::vector<PlanMove> moves_;
   Look first_look_, look_;
   bool looked_ = false, left_ = false, deciding_ = false;
@@ -124,7 +124,7 @@ class AdaptingRun {
   double start_up_s_ = 0;
 };
 
-/// Of the plan, ascending: world rank → device.
+/// Returns the devices of the plan, ascending: world rank → device.
 std::vector<std::int64_t> AdaptingRun::devices() const {
   std::vector<std::int64_t> out;
   for (const Pipeline& pipeline : running_.plan.pipelines)
@@ -203,7 +203,7 @@ Status AdaptingRun::run(Running first) {
   }
 }
 
-/// The next plan becomes the present one, here and for all hosts. Its places are there before it is.
+/// Makes the next plan the present one, here and for all hosts. Its places are written before it.
 Status AdaptingRun::publish() {
   running_ = std::move(*next_);
   next_.reset();
@@ -248,7 +248,7 @@ Status AdaptingRun::adopt_published() {
   return Error{ErrorKind::bad_input, path, cat(running_.places.size(), " places"), "one of every device of the plan", ""};
 }
 
-// ---- what rank 0 says ---------------------------------------------------------------------------------------------
+// ---- messages of rank 0 -------------------------------------------------------------------------------------------
 
 void AdaptingRun::heard(const std::string& line) {
   if (line.rfind("note ", 0) == 0) return note(context_, line.substr(5));
@@ -296,9 +296,9 @@ void AdaptingRun::seen(const std::string& line) {
   look_ = Look();
 }
 
-// ---- what is made of it -------------------------------------------------------------------------------------------
+// ---- reaction -----------------------------------------------------------------------------------------------------
 
-/// Ways that give less than they gave to the first look. What they are called: a node where it has one device.
+/// Returns links that are slower than at the first look. A link is named after its node where that has one device.
 std::vector<LinkSeen> AdaptingRun::narrowed() const {
   std::vector<LinkSeen> out;
   for (const RankSeen& rank : look_.ranks) {
@@ -350,7 +350,7 @@ void AdaptingRun::decide() {
   if (const std::string why = propose(change, *answer->ladder); !why.empty()) stay(why);
 }
 
-/// The recommended plan, on the places of the nodes that it keeps.
+/// Prepares the recommended plan, on the places of the nodes that it keeps.
 std::string AdaptingRun::propose(const Change& change, const WhatIf& ladder) {
   const std::int64_t each = running_.job.cluster.groups.front().devices_per_node;
   for (const NodeGroup& group : running_.job.cluster.groups)

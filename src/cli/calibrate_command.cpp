@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier calibrate --runs mine.jsonl --base h100-sxm [--nccl FILE …]: adapts a few coefficients to own measurements and says by
-// cross-validation what that is worth.
+// Implements espalier calibrate --runs mine.jsonl --base h100-sxm [--nccl FILE …]. It adapts a few coefficients to
+// own measurements and reports the accuracy by cross-validation.
 #include "base/document.h"
 #include "base/format.h"
 #include "calibrate/log_arguments.h"
@@ -40,7 +40,7 @@ bool is_plan(const std::string& path) {
   return schema != nullptr && (schema->text.starts_with("espalier.plan/") || schema->text == "espalier.result/1");
 }
 
-/// Flags that nobody gave are what the arguments in the log say.
+/// Returns the flags, where missing ones are filled from the arguments in the log.
 ConfigurationFlags filled(ConfigurationFlags f, const calibrate::LoggedConfiguration& logged) {
   const auto fill = [](std::int32_t& flag, const std::optional<std::int32_t>& value) {
     if (flag == 0 && value) flag = *value;
@@ -61,8 +61,8 @@ ConfigurationFlags filled(ConfigurationFlags f, const calibrate::LoggedConfigura
   return f;
 }
 
-/// What a log leaves out: a plan holds it all, a job file needs the strategy flags, unless the log prints its
-/// arguments.
+/// Returns the configuration that a log leaves out. A plan holds it all. A job file needs the strategy flags, unless
+/// the log prints its arguments.
 Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& flags, const std::string& path,
                                      const NamedText& log) {
   if (is_plan(path)) {
@@ -70,7 +70,7 @@ Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& fla
     if (!loaded) return loaded.error();
     Plan& plan = loaded->plan;
     if (Status refused = unsupported(plan)) return *refused;
-    forget_calibration(plan);  // from what ships
+    forget_calibration(plan);  // from the shipped coefficients
     auto job = job_of_plan(plan);
     if (!job) return job.error();
     return LogConfiguration{std::move(*job), {plan.strategy(), plan.only_pipeline().schedule}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What moves are priced with: flags that what-if, replan and plans over traces share.
+// Declares flags for the prices of moves, which what-if, replan and plans over traces share.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,16 @@ struct ChangeFlags {
   int threads = 0;
 };
 void add_change_flags(Command& command, const std::shared_ptr<ChangeFlags>& flags);
-/// Or the flag whose value is no duration or rate.
+/// Returns the options, or an error about the flag whose value is not a duration or rate.
 Result<ChangeOptions> change_options(const Context& context, const ChangeFlags& flags);
 
-/// The plan whose change is asked for, and the job it answers, searched in the space that `plan` was asked for where
-/// its result says so.
+/// Holds the running plan and its job. The job is searched in the space that `plan` was asked for, where its result
+/// states that.
 struct RunningPlan {
   Plan plan;
   Job job;
 };
-/// Or what is wrong with the file.
+/// Reads the plan, or returns the fault of the file.
 Result<RunningPlan> running_plan(Context& context, const std::string& path);
 
 }  // namespace espalier::cli

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier check FILE: a plan verified again from its embedded inputs by code that shares nothing with the search, and
-// its engine's rules (or those of --engine) by name. Of a result.json every figure too; with --search the search is run
-// again and compared. Of an answer of what-if, replan or --survive: bytes that move, pauses and horizons.
+// Implements espalier check FILE. It verifies a plan again from its embedded inputs, by code that shares nothing with
+// the search, and checks its engine's rules (or those of --engine) by name. For a result.json it also verifies every
+// figure; with --search the search runs again and is compared. For an answer of what-if, replan or --survive it
+// verifies bytes that move, pauses and horizons.
 #include "cli/command.h"
 #include "espalier/check.h"
 #include "espalier/engines.h"
@@ -14,7 +15,7 @@ struct CheckFlags {
   bool search = false;
 };
 
-/// An answer of what-if, replan or --survive.
+/// Checks an answer of what-if, replan or --survive.
 int check_change(Context& context, const CheckFlags& flags, const std::string& text) {
   if (flags.search || !flags.engine.empty())
     return fail(context,

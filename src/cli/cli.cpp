@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Table of commands, and the translation of C++'s ways to fail into exit codes.
+// Holds the table of commands, and translates exceptions of C++ into exit codes.
 #include "cli/cli.h"
 
 #include <algorithm>

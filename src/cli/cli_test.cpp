@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line in memory: every command, its exit codes, and that --json is the only thing on stdout.
+// Tests the command line in memory: every command, its exit codes, and that --json is the only output on stdout.
 #include "cli/cli.h"
 
 #include <filesystem>
@@ -24,7 +24,7 @@ struct Ran {
   std::string out, err;
 };
 
-/// Lines as long as they are: how they fit a terminal is tested in report/text_layout_test.cpp and on every example.
+/// Returns surroundings without line wrapping, which report/text_layout_test.cpp and every example test.
 Surroundings unlimited() {
   Surroundings surroundings;
   surroundings.width = 0;
@@ -106,7 +106,8 @@ TEST_F(Cli, EstimateOfWhatDoesNotFitIsPrintedAndExitsFour) {
   EXPECT_EQ(call({"estimate", file("job.yaml")}).code, 0);
 }
 
-// One figure for one plan in all three commands, which check finds again: the search's as well as the prediction's.
+// All three commands give one figure for one plan, and check derives it again, for the search as well as the
+// prediction.
 TEST_F(Cli, TheFlowNetworkTimesThePlanInEveryCommand) {
   const Ran text = call({"plan", "-v", file("job.yaml"), "--network", "flow", "-o", file("out")});
   ASSERT_EQ(text.code, 0) << text.err;
@@ -130,7 +131,7 @@ TEST_F(Cli, TheFlowNetworkTimesThePlanInEveryCommand) {
   EXPECT_EQ(call({"estimate", file("job.yaml"), "--network", "magic"}).code, 2);
 }
 
-// What a plan says and nothing can price yet is refused by the file and the place inside it.
+// A feature of a plan that has no price yet is rejected with the file and the place inside it.
 TEST_F(Cli, WhatHasNoPriceIsRefusedWithFileAndPlace) {
   ASSERT_EQ(call({"plan", file("job.yaml"), "-o", file("out")}).code, 0);
   std::string plan = read("out/plan.json");
@@ -145,7 +146,7 @@ TEST_F(Cli, WhatHasNoPriceIsRefusedWithFileAndPlace) {
   }
 }
 
-// fsdp2 shards everything by itself (zero 3); plain DDP would be refused. The help says so.
+// fsdp2 shards everything by itself (zero 3); plain DDP would be rejected. The help states this.
 TEST_F(Cli, EstimateHasTheDefaultsOfTheEngine) {
   const Ran help = call({"estimate", "--help"});
   EXPECT_THAT(help.out, HasSubstr("fsdp2: zero 3, overlap grad,param"));
@@ -203,7 +204,7 @@ TEST_F(Cli, DetailAddsTheStepsInsideInstructionsToTheTimeline) {
   EXPECT_TRUE(base::read_json(steps, "trace"));
   EXPECT_THAT(plain, Not(HasSubstr("\"cat\":\"step\"")));
   EXPECT_THAT(steps, HasSubstr("\"cat\":\"step\",\"name\":\"attn.qkv\""));
-  const std::size_t events = plain.find("\n],\"espalier\"");  // all that the plain timeline shows comes first
+  const std::size_t events = plain.find("\n],\"espalier\"");  // the lines of the plain timeline come first
   ASSERT_NE(events, std::string::npos);
   EXPECT_EQ(steps.substr(0, events), plain.substr(0, events));
 }
@@ -251,7 +252,7 @@ search: {space: layerwise, fix: {pp: 2}, allow: {schedule: [1f1b]}}
     EXPECT_THAT(r.out, HasSubstr(headline));
     EXPECT_THAT(r.out, HasSubstr("strategies × layers"));
   }
-  // Without the result beside it the space of the plan, which is the layer-wise one, is searched again.
+  // Without the result next to it, the plan's space, which is the layer-wise one, is searched again.
   fs::copy(plan, file("alone.json"));
   const Ran alone = call({"explain", file("alone.json")});
   EXPECT_EQ(alone.code, 0) << alone.err;
@@ -321,7 +322,7 @@ TEST_F(Cli, ValidatePrintsOneDocument) {
   EXPECT_EQ(document->root.find("records")->integer, 1);
 }
 
-// One bad line is counted and shown with its place; the exit code is 3 only where no line can be read, in any of the
+// One bad line is counted and shown with its place. The exit code is 3 only where no line can be read, in any of the
 // files.
 TEST_F(Cli, ValidateJudgesTheLinesThatCanBeRead) {
   write("good.jsonl", "{\"id\": \"a\"}\n");

@@ -53,7 +53,7 @@ std::string error_json(const Error& error, int exit_code) {
 }  // namespace
 
 Error in_file(const std::string& path, Error error) {
-  constexpr std::string_view kPlan = "plan: ";  // what the library calls a plan that it did not read
+  constexpr std::string_view kPlan = "plan: ";  // the library's name for a plan that it did not read
   const std::size_t named = error.where.starts_with(kPlan) ? kPlan.size() : 0;
   if (error.where.substr(named).starts_with("$")) error.where = input_name(path) + ": " + error.where.substr(named);
   return error;
@@ -180,7 +180,7 @@ Result<Job> load_job_of(Context& context, const JobFlags& flags) {
   if (!flags.calibration.empty()) {
     std::error_code ignored;
     if (const auto readable = base::read_file(flags.calibration); !readable) return readable.error();
-    base::JsonWriter path;  // a path may hold what YAML would take for something else
+    base::JsonWriter path;  // a path may hold characters that YAML would interpret
     path.value(std::filesystem::absolute(flags.calibration, ignored).string());
     overrides.push_back("calibration=" + path.text());
   }

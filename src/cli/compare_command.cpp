@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier compare A.json B.json …: plans side by side, each simulated now, so that all figures come from one version.
-// With --timeline a measured step of one plan beside the simulated one, with --log the log of a framework.
+// Implements espalier compare A.json B.json …, which prints plans side by side. Each is simulated now, so that all
+// figures come from one version. With --timeline it compares a measured step of one plan with the simulated one, with
+// --log the log of a framework.
 #include "base/document.h"
 #include "base/format.h"
 #include "cli/command.h"
@@ -14,7 +15,7 @@ namespace {
 int run_compare(Context& context, const std::vector<std::string>& paths) {
   std::vector<Compared> plans;
   for (const std::string& path : paths) {
-    if (context.interrupted()) return kInterrupted;  // columns that are missing would be no comparison
+    if (context.interrupted()) return kInterrupted;  // a comparison needs all its columns
     auto loaded = load_plan_file(context, path);
     if (!loaded) return fail(context, loaded.error());
     auto job = job_of_plan(loaded->plan);

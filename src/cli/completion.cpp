@@ -8,14 +8,14 @@
 namespace espalier::cli {
 namespace {
 
-/// Calls f(command, "espalier inspect model") for the program and all that is below it.
+/// Calls f(command, "espalier inspect model") for the program and all its commands.
 void each_command(const DescribedCommand& command, const std::string& path,
                   const std::function<void(const DescribedCommand&, const std::string&)>& f) {
   f(command, path);
   for (const DescribedCommand& below : command.commands) each_command(below, cat(path, " ", below.name), f);
 }
 
-/// What may stand behind the words of a command: its commands and its flags.
+/// Returns the words that may follow those of a command: its commands and its flags.
 std::string words_of(const DescribedCommand& command) {
   std::string out;
   for (const DescribedCommand& below : command.commands) out += cat(out.empty() ? "" : " ", below.name);
@@ -25,14 +25,14 @@ std::string words_of(const DescribedCommand& command) {
   return out;
 }
 
-/// The text up to its first line break, without what would end a quoted word of a shell.
+/// Returns the text up to its first line break, without characters that would end a quoted word of a shell.
 std::string one_line(const std::string& text, const std::string& without) {
   std::string out;
   for (const char c : text.substr(0, text.find('\n'))) out += without.find(c) == std::string::npos ? c : ' ';
   return out;
 }
 
-/// For roff: no line of the text may begin with a command, and a dash is a dash.
+/// Escapes text for roff: no line may begin with a command, and a dash is a dash.
 std::string roff(const std::string& text) {
   std::string out;
   for (const char c : text) {

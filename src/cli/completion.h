@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is made of the definition of the command line: completion scripts for shells, and the manual page. Pure
-// functions of it, so that neither can say anything else than the program does.
+// Generates output from the definition of the command line: completion scripts for shells, and the manual page. These
+// are pure functions of it, so that neither can contradict the program.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace espalier::cli {
 
-/// Commands, their commands and flags; names of files where none of these fits.
+/// Return scripts that complete commands, their commands and flags, and names of files where none of these fits.
 std::string bash_completion(const DescribedCommand& program);
 std::string zsh_completion(const DescribedCommand& program);
 std::string fish_completion(const DescribedCommand& program);
 
-/// roff, macros of man(7).
+/// Writes roff with the macros of man(7).
 std::string manual_page(const DescribedCommand& program, const std::string& version);
 
 }  // namespace espalier::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier completion SHELL and espalier man: made of the definition of the command line.
+// Implements espalier completion SHELL and espalier man, generated from the definition of the command line.
 #include "cli/command.h"
 #include "cli/completion.h"
 

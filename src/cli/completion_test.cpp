@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is made of a small command line that is written down by hand.
+// Tests the output for a small command line that is written down by hand.
 #include "cli/completion.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ TEST(ManualPage, DashesAndLeadingDotsAreText) {
   EXPECT_THAT(text, HasSubstr("config.json (required)"));
 }
 
-/// What the program itself prints.
+/// Returns the output of the program itself.
 std::string printed(std::vector<const char*> words) {
   std::ostringstream out, err;
   words.insert(words.begin(), "espalier");
@@ -80,7 +80,8 @@ std::string printed(std::vector<const char*> words) {
   return out.str();
 }
 
-/// Every command shows how it is typed, in lines of a terminal, and its examples take flags that it has.
+/// Checks that every command shows how it is typed, in lines that fit a terminal, and that its examples use flags
+/// that it has.
 TEST(Help, EveryCommandHasAnExample) {
   const std::string man = printed({"man"});
   for (const char* command : {"plan",
@@ -142,7 +143,7 @@ TEST(Completion, TheProgramDescribesAllOfItself) {
   }
   EXPECT_THAT(bash, HasSubstr("--grid"));
   EXPECT_THAT(man, HasSubstr("\\fB\\-\\-grid\\fR"));
-  EXPECT_THAT(man, Not(HasSubstr("\n\n")));  // an empty line is a paragraph of its own in roff
+  EXPECT_THAT(man, Not(HasSubstr("\n\n")));  // in roff, an empty line would be a paragraph
 }
 
 }  // namespace

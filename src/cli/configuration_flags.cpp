@@ -10,7 +10,7 @@
 namespace espalier::cli {
 namespace {
 
-/// The flag of a field: "--cp-kind" of "cp_kind".
+/// Returns the flag of a field: "--cp-kind" for "cp_kind".
 std::string flag_of(const std::string& field) {
   std::string flag = "--" + field;
   std::replace(flag.begin(), flag.end(), '_', '-');

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One configuration as flags: --tp 8 --pp 4 … What no flag says is as espalier/configuration.h describes it.
+// Reads one configuration from flags: --tp 8 --pp 4 … Missing flags have the values described in
+// espalier/configuration.h.
 #pragma once
 
 #include <string>
@@ -13,9 +14,9 @@ using ConfigurationFlags = ConfigurationWords;
 using Configuration = CompleteConfiguration;
 
 void add_configuration_flags(Command& command, ConfigurationFlags& flags);
-/// What the engines do where no flag says otherwise, one line each.
+/// Describes the engines' defaults where no flag sets a value, one line each.
 std::string configuration_defaults_help();
-/// read_configuration (espalier/configuration.h), errors of which name flags.
+/// Reads the configuration by read_configuration (espalier/configuration.h), with errors that name flags.
 Result<Configuration> read_flags(const ConfigurationFlags& flags, const Job& job);
 
 }  // namespace espalier::cli

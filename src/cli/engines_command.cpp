@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier engines: the catalogue, as data/engines.yaml has it.
+// Implements espalier engines, which prints the catalogue of data/engines.yaml.
 #include "cli/command.h"
 #include "plan/engine.h"
 #include "report/engines_text.h"

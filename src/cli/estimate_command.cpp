@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier estimate JOB.yaml --tp 8 --pp 4 …: one given configuration. One that does not fit is printed all the same,
-// and exits 4.
+// Implements espalier estimate JOB.yaml --tp 8 --pp 4 …, for one given configuration. One that does not fit is still
+// printed, and exits 4.
 #include "cli/command.h"
 #include "cli/configuration_flags.h"
 #include "cli/legal_flags.h"
@@ -10,7 +10,7 @@
 namespace espalier::cli {
 namespace {
 
-/// The error, with what to type instead where it is about rules.
+/// Returns the error with flags to type instead, where it is about rules.
 Error with_flags_that_help(Error error, const ConfigurationFlags& flags, const Job& job, const Configuration& c) {
   const EngineModel* engine = find_engine(job.engine);
   if (engine == nullptr || !planner::illegal(job, *engine, c.strategy, c.schedule)) return error;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier explain PLAN.json: what limits the plan, what the others lose, which rule removed what. The search is read
-// from a result.json (given, or beside the plan); without one the space is searched again.
+// Implements espalier explain PLAN.json: what limits the plan, how much slower the others are, which rule removed
+// what. The search is read from a result.json (given, or next to the plan). Without one, the space is searched again.
 #include "cli/command.h"
 #include "espalier/explain.h"
 
 namespace espalier::cli {
 namespace {
 
-/// The plan simulated as it stands, with the search of its job's whole space beside it.
+/// Returns the plan simulated unchanged, together with a search of its job's whole space.
 Result<PlannerResult> searched_again(Context& context, const Plan& given, int threads) {
   const auto job = job_to_explain(given);
   if (!job) return job.error();

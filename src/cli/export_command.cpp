@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier export FORMAT PLAN.json, or espalier export PLAN.json --engine NAME: the plan in a format of the registry;
-// what a format cannot say is an error that names it.
+// Implements espalier export FORMAT PLAN.json, and espalier export PLAN.json --engine NAME. It writes the plan in a
+// format of the registry. A feature that a format cannot express is an error that names it.
 #include <algorithm>
 #include <optional>
 
@@ -16,19 +16,19 @@ namespace {
 
 struct Asked {
   std::string path, out;
-  std::string engine;    ///< of the second form
+  std::string engine;    ///< engine of the second form
   std::string launcher;  ///< empty: the usual one
   bool allow_lossy = false;
   bool by_name = false;  ///< the first form, whose command has run
 };
 
-/// The engine whose rules the plan must keep for the format; empty: none.
+/// Returns the engine whose rules the plan must keep for the format; empty where there is none.
 std::string engine_of(const Exporter& format, const Plan& plan) {
   const auto own = exporters_of(plan.engine);
   return std::find(own.begin(), own.end(), &format) != own.end() ? plan.engine : format.engine;
 }
 
-/// The rules of the format's engine that the plan breaks, all of them in one error.
+/// Returns the rules of the format's engine that the plan breaks, all of them in one error.
 Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
   if (format.engine.empty()) return {};
   CheckOptions options;
@@ -44,7 +44,7 @@ Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
       "espalier plan --engine " + options.engine + " finds one; --allow-lossy writes what " + options.engine + " can be told"};
 }
 
-/// Engines that some format writes.
+/// Returns engines that some format writes.
 std::vector<std::string> written_engines() {
   std::vector<std::string> out;
   for (const std::string& engine : engine_names())
@@ -52,7 +52,7 @@ std::vector<std::string> written_engines() {
   return out;
 }
 
-/// The formats of an engine, or why there are none.
+/// Returns the formats of an engine, or why there are none.
 Result<std::vector<const Exporter*>> formats_of(const std::string& engine) {
   auto formats = exporters_of(engine);
   const Exporter* by_name = find_exporter(engine);  // "torchtitan-recipe": that one of the engine's formats
@@ -75,7 +75,7 @@ Result<std::string> text_of(Context& context, const Exporter& format, const Job&
   return format.write({job, what.plan, asked.launcher.empty() ? std::nullopt : parse_launcher(asked.launcher), what.lost});
 }
 
-/// "1.234 s a step, 56.7 GiB", or why there is no prediction.
+/// Returns "1.234 s a step, 56.7 GiB", or why there is no prediction.
 std::string figures_of(const Job& job, const Plan& plan) {
   Job own = job;
   own.engine = plan.engine;
@@ -85,7 +85,8 @@ std::string figures_of(const Job& job, const Plan& plan) {
   return base::cat(base::seconds(p.iteration_ns), " a step, ", base::gib(p.peak_memory_bytes));
 }
 
-/// With --allow-lossy what the format can be told of the plan; what it cannot is noted, with what both plans take.
+/// Returns the plan to write. With --allow-lossy it is the closest plan that the format can express; the lost
+/// features are noted, with the times of both plans.
 Result<ClosestPlan> plan_to_write(const Context& context, const Exporter& format, const Job& job, const Plan& plan,
                                   const Asked& asked) {
   if (!asked.allow_lossy) return ClosestPlan{plan, {}};
@@ -103,7 +104,7 @@ std::vector<std::string> launching_formats() {
   return out;
 }
 
-/// Whether the format has launchers, and this one.
+/// Checks that the format has launchers, including this one.
 Status wrong_launcher(const Exporter& format, const Asked& asked) {
   if (asked.launcher.empty()) return {};
   std::vector<std::string> known;
@@ -139,7 +140,8 @@ int run_export(Context& context, const Exporter& format, const Asked& asked) {
   return kOk;
 }
 
-/// The first format of the engine that can say the plan; the first of all where none can, whose error counts.
+/// Returns the first format of the engine that can express the plan. Where none can, it is the first of all, whose
+/// error counts.
 Result<const Exporter*> format_for(Context& context, const Asked& asked) {
   const auto formats = formats_of(asked.engine);
   if (!formats) return formats.error();

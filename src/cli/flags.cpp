@@ -16,7 +16,7 @@
 namespace espalier::cli {
 namespace {
 
-/// A finite number, above 0 or from 0 on.
+/// Returns whether a text is a finite number that is above 0 or, with `or_zero`, at least 0.
 bool above_zero(const std::string& text, bool or_zero) {
   double value = 0;
   return CLI::detail::lexical_cast(text, value) && std::isfinite(value) && (value > 0 || (or_zero && value == 0));
@@ -32,7 +32,7 @@ using Choices = std::map<const CLI::Option*, std::vector<std::string>>;
 class Option::Impl {
  public:
   CLI::Option* option;
-  Choices* choices;  ///< of all options of the program
+  Choices* choices;  ///< choices of all options of the program
 };
 
 Option::Option(const Impl& impl) : impl_(std::make_unique<Impl>(impl)) {}
@@ -99,7 +99,7 @@ class Command::Impl {
     return &options.emplace_back(Option::Impl{app->add_option(names, value, help), choices.get()});
   }
 
-  std::unique_ptr<CLI::App> own;  ///< of the outermost command; CLI11 owns the others
+  std::unique_ptr<CLI::App> own;  ///< set for the outermost command; CLI11 owns the others
   CLI::App* app;
   std::shared_ptr<Choices> choices;
   std::deque<Option> options;
@@ -157,7 +157,7 @@ void Command::footer(const std::string& text) { impl_->app->footer(text); }
 
 namespace {
 
-/// CLI11's words for kinds of values as people read them.
+/// Converts CLI11's words for kinds of values to readable ones.
 std::string readable(const std::string& type) {
   if (type == "INT" || type == "UINT") return "N";
   if (type == "FLOAT") return "NUMBER";
@@ -187,12 +187,12 @@ DescribedCommand described_app(const CLI::App& app, const Choices& choices) {
   return out;
 }
 
-/// "espalier inspect model"
+/// Returns "espalier inspect model".
 std::string path_of(const CLI::App& app) {
   return app.get_parent() == nullptr ? app.get_name() : path_of(*app.get_parent()) + " " + app.get_name();
 }
 
-/// The width that the surroundings state, else that of a terminal of old.
+/// Returns the width that the environment states, else that of a classic terminal.
 std::size_t help_width() {
   const char* stated = std::getenv("COLUMNS");
   const int columns = stated == nullptr ? 0 : std::atoi(stated);
@@ -210,7 +210,8 @@ std::optional<int> Command::parse(int argc, const char* const* argv, std::ostrea
   try {
     impl_->app->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // Help and version requests are "errors" with code 0; everything else is a usage error, whatever CLI11's own code.
+    // Requests for help and the version are "errors" with code 0; everything else is a usage error, whatever CLI11's
+    // own code.
     if (error.get_exit_code() != 0) return refuse(usage_error(*impl_->app, error, {argv + std::min(argc, 1), argv + argc}));
     if (error.get_name() != "CallForHelp") return impl_->app->exit(error, out, out);
     const CLI::App* asked = impl_->app;

@@ -14,7 +14,7 @@
 namespace espalier::cli {
 namespace {
 
-/// How configurations call the number of blocks; the one that this model's has.
+/// Returns the name of the number of blocks in configurations, as this model's has it.
 Result<std::string> key_of_blocks(const Job& job) {
   const Plan plan = profiled_plan(job, 1, SequenceParallel::none, 1, 1);
   const auto config = base::read_json(plan.model_source, "model");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier profile --galvatron FOLDER: what was measured, as the files of Galvatron's profilers
-// (espalier/galvatron_profile.h). Memory is measured here, by runs of one and of two blocks, in one stage and in two,
-// of the fewest and of the most samples that were asked for.
+// Implements espalier profile --galvatron FOLDER, which writes measurements as the files of Galvatron's profilers
+// (espalier/galvatron_profile.h). It measures memory by runs of one and of two blocks, in one stage and in two, with
+// the fewest and the most requested samples.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@
 namespace espalier::cli {
 
 struct GalvatronProfiles {
-  std::string folder, profile;  ///< where the files go; the profile that was written
+  std::string folder, profile;  ///< folder of the files; the written profile
   std::vector<std::int64_t> tensor_groups, samples;
   std::vector<NamedText> collectives;
   RankOptions ranks;  ///< how runs are made; `record` is set here
 };
 
-/// Names of the files that were written.
+/// Returns the names of the written files.
 Result<std::vector<std::string>> write_galvatron_profiles(Context& context, const JobFlags& from, const GalvatronProfiles& what,
                                                           const std::string& program);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kColumn = 26;  // where the text of a flag begins
 
-/// By path, without "espalier".
+/// Lists examples by path, without "espalier".
 constexpr std::array kExamples = std::to_array<std::pair<const char*, const char*>>({
     {"", "plan examples/llama3-8b-on-8xh100.yaml"},
     {"plan", "plan job.yaml -o out"},
@@ -59,7 +59,8 @@ std::vector<std::string> words_of(const std::string& text) {
   return out;
 }
 
-/// The words in lines of `width`, the second and later ones moved right by `indent`; the first begins at column `at`.
+/// Returns the words in lines of `width`, where the second and later ones are indented by `indent`. The first begins
+/// at column `at`.
 std::string wrapped(const std::string& text, std::size_t at, std::size_t indent, std::size_t width) {
   std::string out;
   std::size_t column = at;

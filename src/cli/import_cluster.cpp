@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier import cluster --format NAME FILE -o cluster.yaml: a cluster as another tool describes it, as a cluster
-// file.
+// Implements espalier import cluster --format NAME FILE -o cluster.yaml: it converts another tool's description of a
+// cluster to a cluster file.
 #include <filesystem>
 
 #include "base/document.h"
@@ -36,7 +36,7 @@ Result<ClusterRequest> request_of(Context& context, const ClusterImportFlags& fl
   return out;
 }
 
-/// Nodes as nccl-tests ran on, with the usual links of the device.
+/// Returns nodes like those that nccl-tests ran on, with the usual links of the device.
 Result<ImportedCluster> of_tests(const ClusterRequest& request, const std::vector<NamedText>& outputs) {
   const auto tested = tested_nodes(outputs);
   if (!tested) return tested.error();
@@ -52,8 +52,8 @@ Result<ImportedCluster> of_tests(const ClusterRequest& request, const std::vecto
                          {base::cat(nodes, nodes == 1 ? " node of " : " nodes of ", each, " devices, as the tests ran on")}};
 }
 
-/// What was measured on devices of another kind says nothing of these links. A name that the catalogue does not know
-/// says nothing of either.
+/// Rejects measurements on devices of another kind, which have no information about these links. A name outside the
+/// catalogue is accepted.
 Status other_devices(const Cluster& cluster, const std::vector<NamedText>& outputs) {
   for (const NamedText& output : outputs) {
     const auto tested = tested_nodes({output});

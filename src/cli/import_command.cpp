@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier import galvatron STRATEGY.json --job JOB.yaml: Galvatron's strategy file as a plan of the job, simulated.
+// Implements espalier import galvatron STRATEGY.json --job JOB.yaml: it reads Galvatron's strategy file as a plan of
+// the job, and simulates it.
 #include "cli/import_command.h"
 
 #include "base/document.h"

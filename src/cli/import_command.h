@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two imports share: flags of the job.
+// Declares the job flags that the two imports share.
 #pragma once
 
 #include "cli/command.h"
 
 namespace espalier::cli {
 
-/// --job JOB.yaml, --set, --calibration.
+/// Adds --job JOB.yaml, --set and --calibration.
 void add_import_job_flags(Command& command, JobFlags& flags);
 
 void add_import_trace(Command& command, Context& context);

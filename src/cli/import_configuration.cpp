@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier import config --format NAME FILE --cluster FILE: a configuration of a training framework as a job and a
-// plan, simulated.
+// Implements espalier import config --format NAME FILE --cluster FILE: it converts a configuration of a training
+// framework to a job and a plan, and simulates it.
 #include <filesystem>
 
 #include "base/document.h"
@@ -52,7 +52,7 @@ int run(Context& context, const ConfigurationImportFlags& flags) {
   return print_result(context, flags, *imported, *result, files);
 }
 
-/// `format`: the one that it reads; empty: a flag names it.
+/// Adds an import. `format` is the one that it reads; empty where a flag names it.
 void add_one(Command& command, Context& context, const std::string& name, const std::string& help, const std::string& format) {
   Command* part = command.add_subcommand(name, help);
   auto flags = std::make_shared<ConfigurationImportFlags>();

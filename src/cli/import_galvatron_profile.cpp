@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier import galvatron-profile …: the best plan of Galvatron's space by Galvatron's own costs over its profile
-// files, as its strategy file; beside it what Espalier's own model says of the same plan.
+// Implements espalier import galvatron-profile …. It finds the best plan of Galvatron's space by Galvatron's own
+// costs over its profile files, and writes its strategy file. It also prints the prediction of Espalier's own model
+// for that plan.
 #include <algorithm>
 #include <filesystem>
 
@@ -125,7 +126,7 @@ Status write_files(const Context& context, const GalvatronProfileFlags& flags, c
   if (answer.simulated) {
     if (Status e = write_outputs(context, {flags.folder, ""}, job, *answer.simulated, files)) return e;
   } else {
-    std::error_code ignored;  // writing into it reports what went wrong
+    std::error_code ignored;  // a failed write reports the error
     std::filesystem::create_directories(flags.folder, ignored);
   }
   const std::string path = (std::filesystem::path(flags.folder) / "galvatron_config.json").string();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier import trace --format NAME FILE -o events.csv: a spot trace as the events of a cluster file.
+// Implements espalier import trace --format NAME FILE -o events.csv: it converts a spot trace to the events of a
+// cluster file.
 #include <filesystem>
 
 #include "base/document.h"

@@ -22,13 +22,13 @@ std::string shown(const std::string& value) {
   return value.size() > kMost ? value.substr(0, kMost) + "…" : value;
 }
 
-/// What it is called where it has no line of its own.
+/// Returns the key's line, or "–" without one.
 std::string line_of(const ImportedKey& key) { return key.line > 0 ? std::to_string(key.line) : "–"; }
 
-/// As the file spells it.
+/// Returns the name as the file spells it.
 const std::string& name_of(const ImportedKey& key) { return key.written.empty() ? key.key : key.written; }
 
-/// What --set says of the precision, which some files leave open.
+/// Returns the precision that --set gives, which some files leave open.
 std::string said_precision(const std::vector<std::string>& overrides) {
   const std::vector<std::string> path = {"training", "precision"};
   std::string out;
@@ -99,7 +99,7 @@ void add_imported_flags(Command& command, const std::string& format, ImportedFla
 
 namespace {
 
-/// --arg and --with.
+/// Reads --arg and --with.
 Status take_shell(const ImportedFlags& flags, ConfigurationRequest& request) {
   for (const std::string& argument : flags.arguments) {
     const std::size_t equals = argument.find('=');
@@ -175,7 +175,7 @@ std::string keys_json(const ImportedConfiguration& c, const std::string& format)
 
 namespace {
 
-/// What the configuration says.
+/// Writes the configuration's own values as a job.
 std::string job_text(const Job& job) {
   base::JsonWriter w;
   w.begin_object();
@@ -212,7 +212,7 @@ Result<std::string> job_file(const Job& job, const ImportedFlags& flags, const s
   for (const std::string& text : said) {
     const auto change = job::parse_override(text);
     if (!change) return change.error();
-    // Those of the inputs stand in their sources already.
+    // Overrides of the inputs are already in their sources.
     if (change->path.front() == "model" || change->path.front() == "cluster") continue;
     if (Status error = job::apply_override(document->root, *change)) return *error;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `import config` and `improve` share: flags that name a configuration of another tool, its reading, and what was
-// made of its keys.
+// Declares the parts that `import config` and `improve` share: flags that name a configuration of another tool, its
+// reading, and a report on its keys.
 #pragma once
 
 #include <optional>
@@ -17,23 +17,24 @@ struct ImportedFlags {
   std::vector<std::string> overrides, ignored, arguments, with;
   std::int64_t sequence_length = 0, global_batch = 0, micro_batch = 0;
 };
-/// `format`: the flags that name the format, the documented one first: "--from,--format"; empty: it is known.
+/// Adds the flags. `format` lists those that name the format, the documented one first: "--from,--format"; empty
+/// where it is known.
 void add_imported_flags(Command& command, const std::string& format, ImportedFlags& flags);
 
 struct ImportedJob {
   ImportedConfiguration configuration;
   Job job;
-  ConfigurationRequest request;  ///< with which the file was read
+  ConfigurationRequest request;  ///< request that the file was read with
 };
-/// Notes what was not understood; -v notes every key.
+/// Reads the configuration and notes what was not understood; -v notes every key.
 Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags);
 
-/// The keys as a table, all but those without effect, which are counted.
+/// Returns the keys as a table. Keys without effect are only counted.
 std::string keys_text(const ImportedConfiguration& configuration);
-/// {"format", "file", "engine", "keys": [{"key", "value", "line", "kind", "meaning"}]}
+/// Returns {"format", "file", "engine", "keys": [{"key", "value", "line", "kind", "meaning"}]}.
 std::string keys_json(const ImportedConfiguration& configuration, const std::string& format);
-/// The job with model and cluster inside it, as a file that every other command reads: what the configuration and --set
-/// say, and `more` overrides.
+/// Returns the job with model and cluster inside it, as a file that every other command reads. It holds the
+/// configuration, the --set values, and the overrides of `more`.
 Result<std::string> job_file(const Job& job, const ImportedFlags& flags, const std::vector<std::string>& more);
 
 }  // namespace espalier::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier improve --from NAME FILE --cluster FILE: what a present configuration costs, and what would be better.
+// Implements espalier improve --from NAME FILE --cluster FILE: the cost of a present configuration, and better ones.
 #include <filesystem>
 #include <optional>
 
@@ -20,7 +20,7 @@ struct ImproveFlags {
   std::string out;
 };
 
-/// With the space that was searched, so that `plan` of this job finds the same plan.
+/// Returns the overrides for the searched space, so that `plan` of this job finds the same plan.
 std::vector<std::string> searched_with(const Improvement& answer) {
   std::vector<std::string> out;
   if (answer.margin_of_present) out.push_back(base::cat("search.memory_margin=", base::shortest(answer.memory_margin)));
@@ -32,8 +32,8 @@ std::vector<std::string> searched_with(const Improvement& answer) {
   return out;
 }
 
-/// plan.json and result.json of the best plan, job.yaml, present.json where the present configuration runs, and the
-/// changed file.
+/// Writes plan.json and result.json of the best plan, job.yaml, present.json where the present configuration runs,
+/// and the changed file.
 Status write_folder(const Context& context, const ImproveFlags& flags, const Job& job, const Improvement& answer,
                     const std::optional<ConfigurationDiff>& diff, std::vector<std::string>& files) {
   const std::string& folder = flags.out;
@@ -58,7 +58,7 @@ Status write_folder(const Context& context, const ImproveFlags& flags, const Job
   return add("present.json", to_json(answer.present->plan, plan_schema_of(context)) + "\n");
 }
 
-/// A folder: one that exists, or a name without an extension.
+/// Returns whether a path is a folder: one that exists, or a name without an extension.
 bool is_folder(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored) || !std::filesystem::path(path).has_extension();

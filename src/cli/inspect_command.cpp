@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier inspect model|cluster|run FILE: what was understood, with every default marked.
+// Implements espalier inspect model|cluster|run FILE: it prints how the file was read, with every default marked.
 #include <algorithm>
 #include <filesystem>
 
@@ -33,7 +33,7 @@ int run_inspect_cluster(Context& context, const std::string& path) {
   return kOk;
 }
 
-/// One record in full: the one called `id`, or the first.
+/// Prints one record in full: the one called `id`, or the first.
 int run_inspect_run(Context& context, const std::string& path, const std::string& id) {
   const auto records = read_run_records_file(path);
   if (!records) return fail(context, records.error());

@@ -13,10 +13,10 @@
 namespace espalier::cli {
 namespace {
 
-// A signal comes from outside, to the program and not to a function of it: the one variable that is not passed along.
+// A signal is sent to the program and not to a function of it, so this is the one variable that is not passed along.
 std::atomic<bool> interrupt_seen{false};
 
-/// What is promised is an answer within 2 s. Instrumented programs are ten times slower.
+/// The documentation promises an answer within 2 s. Instrumented programs are ten times slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr timespec kGrace{18, 0};
 #else
@@ -31,7 +31,7 @@ sigset_t watched_signals() {
   return set;
 }
 
-/// Ends the program when nobody else did: after the grace, or at a second signal.
+/// Ends the program when nothing else did: after the grace, or at a second signal.
 void watch() {
   const sigset_t set = watched_signals();
   int signal = 0;
@@ -42,7 +42,7 @@ void watch() {
   constexpr std::string_view kNothing = "\nespalier: interrupted before there was an answer\n";
   if (again < 0 && write(STDERR_FILENO, kNothing.data(), kNothing.size()) < 0) {
   }
-  _exit(130);  // other threads are still at work: nothing is destroyed under their hands
+  _exit(130);  // other threads are still at work: destroy nothing that they use
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void watch_interrupts() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   try {
     std::thread(watch).detach();
-  } catch (const std::system_error&) {  // no thread to be had: signals end the program as they do any other
+  } catch (const std::system_error&) {  // no thread available: signals end the program as usual
     pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   }
 }

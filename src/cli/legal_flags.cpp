@@ -18,7 +18,7 @@ bool legal(const ConfigurationFlags& flags, const Job& job) {
   return c && engine != nullptr && !planner::illegal(job, *engine, c->strategy, c->schedule);
 }
 
-/// The flag of a dimension that counts; null for the others.
+/// Returns the flag of a dimension that counts; null for the others.
 std::int32_t* count_of(ConfigurationFlags& f, Dimension dimension) {
   switch (dimension) {
     case Dimension::tp: return &f.tp;
@@ -36,7 +36,7 @@ std::int32_t* count_of(ConfigurationFlags& f, Dimension dimension) {
   }
 }
 
-/// The flag of a dimension whose values are words; null for the others.
+/// Returns the flag of a dimension whose values are words; null for the others.
 std::string* word_of(ConfigurationFlags& f, Dimension dimension) {
   switch (dimension) {
     case Dimension::sp: return &f.sp;
@@ -48,7 +48,7 @@ std::string* word_of(ConfigurationFlags& f, Dimension dimension) {
   }
 }
 
-/// Values to try, in ascending order: divisors of what the degree shares out.
+/// Returns values to try, in ascending order: divisors of the quantity that the degree divides.
 std::vector<std::int32_t> values_of(Dimension dimension, const Job& job) {
   constexpr std::int64_t kMost = 1 << 16;  // bounds the scan
   std::int64_t whole = 0, high = job.cluster.devices();
@@ -69,9 +69,9 @@ std::string flag_of(Dimension dimension) {
   return "--" + name;
 }
 
-/// The nearest values of one flag below and above with which everything is legal: "--tp 2 or --tp 4".
+/// Returns the nearest values of one flag below and above with which everything is legal: "--tp 2 or --tp 4".
 std::string nearest_counts(ConfigurationFlags flags, Dimension dimension, std::int32_t now, const Job& job) {
-  constexpr int kTries = 64;  // each asks every rule; legal values lie near in practice
+  constexpr int kTries = 64;  // each checks every rule; legal values are near in practice
   std::vector<std::int32_t> values = values_of(dimension, job);
   const auto from = std::lower_bound(values.begin(), values.end(), now) - values.begin();
   const auto first_legal = [&](auto begin, auto end) {
@@ -97,8 +97,8 @@ std::string legal_words(ConfigurationFlags flags, Dimension dimension, const Job
   return out;
 }
 
-/// What the broken rules read: first the dimension that each names, then the others. Rules of engines are not in the
-/// table: all, then.
+/// Returns the dimensions that the broken rules read: first the one that each names, then the others. Rules of
+/// engines are not in the table, so they return all.
 std::vector<Dimension> dimensions_to_change(const Job& job, const Configuration& c) {
   const EngineModel& engine = *find_engine(job.engine);
   std::vector<Dimension> out;
@@ -132,7 +132,7 @@ std::string one_change(const ConfigurationFlags& flags, const Job& job) {
   return "";
 }
 
-/// Flags that follow from the others when they are left out.
+/// Returns a hint to leave out a flag whose value follows from the others.
 std::string one_flag_less(const ConfigurationFlags& flags, const Job& job) {
   const auto helps = [&](auto ConfigurationFlags::*field) {
     ConfigurationFlags fewer = flags;

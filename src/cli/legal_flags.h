@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to type in place of configuration flags that break a rule.
+// Suggests flags in place of configuration flags that break a rule.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace espalier::cli {
 
-/// "--tp 4 would do": one flag changed or left out, with which every rule of the space and of the engine is kept. What
-/// no flag says follows anew, as it would when the line is typed. Empty where no single change helps.
+/// Returns "--tp 4 would do": one flag changed or left out, with which every rule of the space and of the engine is
+/// kept. Missing flags are derived again, as when the line is typed. Empty where no single change helps.
 std::string change_that_helps(const ConfigurationFlags& flags, const Job& job);
 
 }  // namespace espalier::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before `run --local` starts a process for every device of a plan: what they need together, and what this machine has
-// free.
+// Checks memory before `run --local` starts a process for every device of a plan: their total need, and the free
+// memory of this machine.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,19 @@ namespace espalier::cli {
 
 struct LocalNeed {
   std::int64_t processes = 0;
-  std::int64_t bytes = 0;  ///< of all processes: weights, gradients, optimizer states and activations; no context of a
-                           ///< GPU
+  /// All processes together need these bytes: weights, gradients, optimizer states and activations, without a GPU
+  /// context.
+  std::int64_t bytes = 0;
 };
 
-/// By the plan's own simulation.
+/// Returns the need by the plan's own simulation.
 Result<LocalNeed> local_need(const Plan& plan);
-/// MemAvailable of /proc/meminfo; nothing where the text has none.
+/// Returns MemAvailable of /proc/meminfo; nothing where the text has none.
 std::optional<std::int64_t> available_of(std::string_view meminfo);
-/// Free memory of this machine, or of the control group where that has less; nothing where it cannot be read.
+/// Returns the free memory of this machine, or of the control group where that has less; nothing where it cannot be
+/// read.
 std::optional<std::int64_t> available_memory();
-/// limit: the processes need more than there is.
+/// Fails (limit) where the processes need more than is available.
 Status fits_here(const LocalNeed& need, std::optional<std::int64_t> available);
 
 }  // namespace espalier::cli

@@ -11,8 +11,8 @@
 
 namespace {
 
-/// Columns of the terminal: COLUMNS, where that is a number, else what the terminal on stdout says; 80 without either.
-/// Narrower than 40 is taken for a mistake: no table can be read there.
+/// Returns the columns of the terminal: COLUMNS, where that is a number, else those of the terminal on stdout, and 80
+/// without either. A width below 40 is taken for a mistake, since no table is readable there.
 std::size_t terminal_width() {
   constexpr long kNarrowest = 40, kWidest = 1000;
   long columns = 0;
@@ -22,7 +22,7 @@ std::size_t terminal_width() {
   return columns >= kNarrowest && columns <= kWidest ? static_cast<std::size_t>(columns) : espalier::cli::Surroundings{}.width;
 }
 
-/// Whether the locale names UTF-8, as the first of its variables that says anything; nobody says anything: yes.
+/// Returns whether the locale names UTF-8, from the first of its variables that is set. The default is true.
 bool utf8_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);
@@ -49,5 +49,5 @@ int main(int argc, char** argv) {
   surroundings.interrupted = espalier::cli::interrupted;
   const int code = espalier::cli::run(argc, argv, std::cout, std::cerr, surroundings);
   std::cout.flush();
-  return code == 0 && !std::cout ? 1 : code;  // an answer that could not be written is no answer
+  return code == 0 && !std::cout ? 1 : code;  // an unwritten answer is a failure
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --network: what the messages of the answer take.
+// Implements --network, the timing of messages.
 #include "cli/command.h"
 
 namespace espalier::cli {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier plan JOB.yaml: search the space of the job, print the fastest plan that fits and why; a table with --sweep,
-// a size of the cluster with
-// --deadline and --budget.
+// Implements espalier plan JOB.yaml. It searches the space of the job, and prints the fastest plan that fits and why.
+// It prints a table with --sweep, and a size of the cluster with --deadline and --budget.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -33,11 +32,11 @@ struct PlanFlags {
   QuestionFlags questions;
   std::string network = "closed";
   std::string simple;  ///< "1%" where --simple was given
-  std::string engine;  ///< of --engine; empty: the job's
+  std::string engine;  ///< value of --engine; empty: the job's
   bool no_options = false;
 };
 
-/// Engines and their options, for the help of --engine.
+/// Lists engines and their options, for the help of --engine.
 std::string engines_help() {
   std::string out =
       "plan for this engine, and say what its rules cost: the best plan of the same space without them. NAME+OPTION switches a "
@@ -51,7 +50,7 @@ std::string engines_help() {
   return base::cat(out, " ", base::joined(options));
 }
 
-/// "1%", "1 %" or "0.01" as a share; nothing for anything else.
+/// Returns "1%", "1 %" or "0.01" as a share; nothing for anything else.
 std::optional<double> share_of(std::string text) {
   const bool percent = !text.empty() && text.back() == '%';
   if (percent) text.pop_back();
@@ -64,7 +63,7 @@ std::optional<double> share_of(std::string text) {
   return value;
 }
 
-/// The options with --simple read.
+/// Returns the options with --simple read.
 Result<PlannerOptions> options_of(const PlanFlags& flags) {
   PlannerOptions options = flags.options;
   if (flags.simple.empty()) return options;
@@ -77,7 +76,8 @@ Result<PlannerOptions> options_of(const PlanFlags& flags) {
   return options;
 }
 
-/// The answer first, then the files that need no further simulation: who interrupts does not wait for a timeline.
+/// Prints the answer first, then writes the files that need no further simulation, so that an interrupted user does
+/// not wait for a timeline.
 int deliver_best_so_far(Context& context, const PlanFlags& flags, const PlannerResult& result) {
   deliver(context, result, {});
   context.out << std::flush;
@@ -119,7 +119,7 @@ int run_plan(Context& context, const PlanFlags& flags) {
   return code;
 }
 
-/// The flags with --engine in the place of the job's, and the price of its rules asked for.
+/// Returns the flags with --engine in place of the job's engine, and requests the price of its rules.
 Result<PlanFlags> for_engine(const PlanFlags& flags) {
   PlanFlags out = flags;
   if (flags.engine.empty()) return out;

@@ -14,7 +14,7 @@ int run_objective(Context& context, const Job& job, const PlannerOptions& option
     const auto written = write_answer(output.folder, *answer->answer, "", plan_schema_of(context));
     if (!written) return fail(context, written.error());
   }
-  // Sizes are those of the cluster; a larger one is another question.
+  // The sizes are at most that of the cluster; a larger one would be another question.
   const SizeAnswer* fewest = nullptr;
   for (const SizeAnswer& size : answer->sizes)
     if (size.within && (fewest == nullptr || size.devices < fewest->devices)) fewest = &size;

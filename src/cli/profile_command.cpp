@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier profile JOB.yaml -o FILE: measures the operators of the job's model on this machine, and writes them as a
-// calibration. With
-// --network every rank of a launcher takes part and the collectives between them are measured.
+// Implements espalier profile JOB.yaml -o FILE. It measures the operators of the job's model on this machine, and
+// writes them as a calibration. With --network every rank of a launcher takes part, and the collectives between them
+// are measured.
 #include <algorithm>
 #include <ctime>
 #include <fstream>
@@ -30,7 +30,7 @@ struct ProfileFlags {
   double timeout = 300;
 };
 
-/// "1,2,4".
+/// Reads "1,2,4".
 Result<std::vector<std::int64_t>> counts_of(const std::string& flag, const std::string& text) {
   std::vector<std::int64_t> out;
   std::istringstream words(text);
@@ -44,7 +44,7 @@ Result<std::vector<std::int64_t>> counts_of(const std::string& flag, const std::
   return out;
 }
 
-/// The first value of a line "key : value" of a file of the kernel.
+/// Returns the first value of a line "key : value" of a file of the kernel.
 std::string kernel_line(const char* file, const std::string& key) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {
@@ -71,7 +71,7 @@ RankOptions rank_options(const ProfileFlags& flags) {
   return options;
 }
 
-/// One run of one tensor group.
+/// Returns the record of one run of one tensor group.
 Result<OperatorRecord> measured(Context& context, const ProfileFlags& flags, const std::string& program, const Plan& plan,
                                 const std::string& record) {
   RankOptions options = rank_options(flags);
@@ -82,10 +82,11 @@ Result<OperatorRecord> measured(Context& context, const ProfileFlags& flags, con
   return OperatorRecord{{record, std::move(*text)}, plan.pipelines.front().schedule.microbatches, device_count(plan) == 1};
 }
 
-/// Steps of `ranks` data-parallel ranks that reduce gradients beside the backward pass and after it, in turn.
+/// Measures steps of `ranks` data-parallel ranks that reduce gradients during the backward pass and after it, in
+/// turn.
 Status measure_overlap(Context& context, const ProfileFlags& flags, const Job& job, std::int64_t samples,
                        const std::string& program, const std::string& file, ProfileInputs& inputs) {
-  constexpr int kRuns = 3;  // of each: what else the machine does meets both
+  constexpr int kRuns = 3;  // runs of each kind, so that other load on the machine affects both
   Strategy strategy;
   strategy.dp = static_cast<std::int32_t>(flags.overlap);
   Schedule schedule;
@@ -106,12 +107,12 @@ Status measure_overlap(Context& context, const ProfileFlags& flags, const Job& j
   return std::nullopt;
 }
 
-/// A tensor group that is measured.
+/// Describes a measured tensor group.
 struct ProfiledTensorGroup {
   std::int64_t tp = 1;
-  BlockPartition partition;  ///< of its operators; none: tensor parallelism
+  BlockPartition partition;  ///< partition of its operators; none: tensor parallelism
 };
-/// The runs of a profile: tensor groups, samples of a micro-batch.
+/// Lists the runs of a profile: tensor groups, samples of a micro-batch.
 struct Shapes {
   std::vector<ProfiledTensorGroup> groups;
   std::vector<std::int64_t> samples;
@@ -170,7 +171,7 @@ Result<ProfileInputs> measure_all(Context& context, const ProfileFlags& flags, c
   return inputs;
 }
 
-/// Of the groups that are measured whole: what Galvatron knows.
+/// Returns the sizes of the groups that are measured whole, which Galvatron can use.
 std::vector<std::int64_t> tensor_sizes(const Shapes& shapes) {
   std::vector<std::int64_t> sizes;
   for (const ProfiledTensorGroup& group : shapes.groups)

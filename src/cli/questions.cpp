@@ -14,7 +14,7 @@ Error usage(std::string where, std::string found, std::string expected, std::str
   return {ErrorKind::usage, std::move(where), std::move(found), std::move(expected), std::move(hint)};
 }
 
-/// A price for every node of the cluster.
+/// Adds a price for every node of the cluster.
 void add_price(const Job& job, double price, const char* currency, std::vector<std::string>& overrides) {
   const auto source = base::read_json(job.cluster_source, "cluster");
   const bool groups = source && source->root.find("groups") != nullptr;

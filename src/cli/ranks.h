@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What commands that start ranks share: the program of the ranks, what it is told, and a folder for what it needs.
+// Declares the parts that commands with ranks share: the program of the ranks, its arguments, and a folder for its
+// files.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +16,17 @@
 
 namespace espalier::cli {
 
-/// ESPALIER_RANK, or espalier-rank beside this program.
+/// Returns ESPALIER_RANK, or espalier-rank in the folder of this program.
 Result<std::string> rank_program();
-/// What a launcher of a cluster says about this process; an Error where none speaks.
+/// Returns this process's place as set by a cluster's launcher; an Error without one.
 Result<launch::RankPlace> place_by_launcher(const std::string& command);
 
-/// How ranks train; the words of espalier-rank (src/runtime/worker_main.cpp).
+/// Holds how ranks train: the arguments of espalier-rank (src/runtime/worker_main.cpp).
 struct RankOptions {
   std::string data, weights, save, checkpoint, pace, record, timeline, steering;
-  std::int64_t direct_bytes = 0;     ///< collectives up to this size go from everyone to everyone; 0: as the runtime
-                                     ///< has it
-  std::int64_t every = 0, keep = 2;  ///< of checkpoints
+  /// Collectives up to this size go from everyone to everyone; 0 keeps the runtime's default.
+  std::int64_t direct_bytes = 0;
+  std::int64_t every = 0, keep = 2;  ///< for checkpoints
   bool resume = false;
   std::int64_t steps = 20, seed = 1;
   double rate = 1e-3, clip = 1, timeout = 300;
@@ -33,15 +34,14 @@ struct RankOptions {
 std::vector<std::string> words_of(const RankOptions& options, const std::string& plan, int rank, std::int64_t world,
                                   const std::string& rendezvous);
 
-/// One line of rank 0: "step 3 LOSS NORM SECONDS".
+/// Holds one line of rank 0: "step 3 LOSS NORM SECONDS".
 struct TrainedStep {
   std::int64_t step = 0;
   double loss = 0, gradient = 0, seconds = 0;
 };
 std::optional<TrainedStep> step_line(const std::string& line);
 
-/// A folder that is gone when this is.
-/// For people: the step of `steps`, its loss and its pace, where it trains on `tokens`.
+/// Describes a step for people: the step of `steps`, its loss and its pace, where it trains on `tokens`.
 std::string step_text(const TrainedStep& step, std::int64_t steps, double tokens);
 
 class ScratchFolder {
@@ -56,10 +56,10 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-/// What the cluster of the plan says of its collectives: RankOptions::direct_bytes.
+/// Returns the limit of direct messages of the plan's cluster: RankOptions::direct_bytes.
 std::int64_t direct_bytes_of(const Plan& plan);
 
-/// Starts a rank for every device of the plan on this machine and waits for all. `line` gets what rank 0 says.
+/// Starts a rank for every device of the plan on this machine and waits for all. `line` receives the lines of rank 0.
 Status run_plan_here(const Plan& plan, const RankOptions& options, const std::string& program,
                      const std::function<void(const std::string&)>& line, const std::function<bool()>& interrupted);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier replan PLAN.json --observe OBS.json: what was seen of a running plan, what is wrong with the cluster, and
-// what to do. Nothing is executed.
+// Implements espalier replan PLAN.json --observe OBS.json. From the observation of a running plan, it derives what is
+// wrong with the cluster, and what to do. Nothing is executed.
 #include "cli/change_flags.h"
 #include "cli/command.h"
 #include "espalier/observation.h"

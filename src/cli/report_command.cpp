@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier report PLAN.json: the plan as one HTML file that opens anywhere.
+// Implements espalier report PLAN.json: the plan as one HTML file that opens anywhere.
 #include "base/document.h"
 #include "base/format.h"
 #include "cli/command.h"
@@ -17,7 +17,8 @@ struct ReportFlags {
   double time_limit_s = 0;
 };
 
-/// What `plan` wrote of this plan, in the document or beside it, if it is of this build; null: there is none.
+/// Returns the result that `plan` wrote about this plan, in the document or next to it, if it is from this build;
+/// null without one.
 std::unique_ptr<PlannerResult> written(const std::string& path, LoadedPlan& loaded) {
   auto result = std::move(loaded.result);
   if (!result || !searched(result->search.reason)) {
@@ -34,8 +35,8 @@ PlannerOptions options_of(Context& context, const ReportFlags& flags) {
   return hooked(context, options);
 }
 
-/// What a search of the same space simulates, as it was asked for. Where that search fails the page has no such plans,
-/// and a note says why.
+/// Adds the plans of a search of the same space, as it was requested. Where that search fails, the page has no such
+/// plans, and a note gives the reason.
 void search_again(Context& context, const ReportFlags& flags, Job job, PlannerResult& result) {
   const SearchRequest& asked = result.search.asked;
   job.search = asked.space;
@@ -53,7 +54,7 @@ void search_again(Context& context, const ReportFlags& flags, Job job, PlannerRe
   result.searched = std::move(again->searched);
 }
 
-/// The plan with all that is known of it. The job gets the network under which the plan was predicted.
+/// Returns the plan with everything known about it. The job gets the network under which the plan was predicted.
 Result<PlannerResult> result_of(Context& context, const ReportFlags& flags, LoadedPlan& loaded, Job& job) {
   if (auto result = written(flags.path, loaded)) {
     if (result->prediction.network) job.network = NetworkKind::flow;
@@ -88,7 +89,7 @@ int run_report(Context& context, const ReportFlags& flags) {
   if (!job) return fail(context, in_file(flags.path, job.error()));
   const auto result = result_of(context, flags, *loaded, *job);
   if (!result) return fail(context, in_file(flags.path, result.error()));
-  if (context.interrupted()) return kInterrupted;  // half a search would be taken for a whole one
+  if (context.interrupted()) return kInterrupted;  // half a search must not pass for a whole one
   note_all(context, result->notes);
   const auto data = report_data(*job, *result, *measured ? &**measured : nullptr, {});
   if (!data) return fail(context, in_file(flags.measured.empty() ? flags.path : flags.measured, data.error()));

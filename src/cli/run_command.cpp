@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier run PLAN.json: trains the model of a plan. With --local its ranks are processes of this machine; under
-// torchrun, srun or mpirun this process becomes the rank that the launcher says. The ranks are the program
-// espalier-rank beside this one.
+// Implements espalier run PLAN.json, which trains the model of a plan. With --local its ranks are processes of this
+// machine. Under torchrun, srun or mpirun this process becomes the launcher's rank. The ranks are the program
+// espalier-rank in the folder of this one.
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ double median_seconds(std::vector<TrainedStep> steps) {
   return steps.empty() ? 0 : steps[steps.size() / 2].seconds;
 }
 
-/// Fails before anything is trained where no checkpoint could be kept.
+/// Checks the folder, so that the run fails before it trains anything where no checkpoint could be kept.
 Status usable_checkpoint_folder(const std::string& folder) {
   std::error_code failed;
   const auto refused = [&](const std::string& found) {
@@ -49,7 +49,7 @@ Status usable_checkpoint_folder(const std::string& folder) {
   return std::nullopt;
 }
 
-/// A resumed run whose checkpoint holds all of its steps.
+/// Reports a resumed run whose checkpoint holds all of its steps.
 void deliver_nothing_left(Context& context, const LoadedPlan& loaded, const RunFlags& flags) {
   if (!context.json)
     return print_answer(context, cat("nothing left to do: the checkpoint in ", flags.checkpoint, " holds all ", flags.steps,
@@ -116,7 +116,7 @@ int run_here(Context& context, const RunFlags& flags, const LoadedPlan& loaded, 
   return kOk;
 }
 
-/// Announces the processes that start here, or refuses where they do not fit.
+/// Announces the processes that start here, or rejects them where they do not fit.
 Status ready_here(const Context& context, const Plan& plan) {
   const auto need = local_need(plan);
   if (!need) return need.error();
@@ -128,7 +128,7 @@ Status ready_here(const Context& context, const Plan& plan) {
 }
 
 int run_run(Context& context, RunFlags flags, const ChangeFlags& change) {
-  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);  // a rank says itself why it ends
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);  // a rank itself reports why it ends
   if (flags.checkpoint.empty() && (flags.resume || flags.every > 0))
     return fail(context,
                 Error{ErrorKind::usage, "run", flags.resume ? "--resume" : "--every", "--checkpoint FOLDER with it", ""});

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a command that searches hands to the search: interruption, and where it stands.
+// Adds interruption and progress to the search of a command.
 #pragma once
 
 #include "cli/command.h"
 
 namespace espalier::cli {
 
-/// Options of the command plus the hooks into the surroundings: progress on a terminal alone, or with -v.
+/// Returns the command's options with hooks into the surroundings. Progress is shown only on a terminal, or with -v.
 PlannerOptions hooked(Context& context, const PlannerOptions& options);
-/// Whether the search was interrupted, cut by a limit, or neither.
+/// Returns the exit code of a search that was interrupted, cut by a limit, or neither.
 int exit_code_of(const Context& context, const SearchSummary& search);
-/// Takes the last line of progress off the terminal.
+/// Removes the last line of progress from the terminal.
 void clear_progress(Context& context);
 
 }  // namespace espalier::cli

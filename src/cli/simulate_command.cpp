@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier simulate PLAN.json: the plan as it stands, simulated again; its timeline with --trace.
+// Implements espalier simulate PLAN.json: it simulates the plan again, unchanged, and writes its timeline with
+// --trace.
 #include "cli/command.h"
 #include "espalier/calibration.h"
 #include "espalier/schedule_grid.h"
@@ -7,7 +8,7 @@
 namespace espalier::cli {
 namespace {
 
-/// The plan's own job, with another calibration in the place of the plan's.
+/// Returns the plan's own job, with another calibration in place of the plan's.
 Result<Job> job_of(Plan& plan, const std::string& calibration) {
   if (calibration.empty()) return job_of_plan(plan);
   forget_calibration(plan);
@@ -24,7 +25,7 @@ struct SimulateFlags {
   bool grid = false, ascii = false;
 };
 
-/// The schedule as text in the place of the answer.
+/// Prints the schedule as text in place of the answer.
 int print_grid(Context& context, const Job& job, const PlannerResult& result, const SimulateFlags& flags) {
   const auto simulated = simulate_with_timeline(job, result.plan);
   if (!simulated) return fail(context, in_file(flags.path, simulated.error()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the steps of a run have become slower for good, from their seconds alone.
+// Detects when the steps of a run have become permanently slower, from their seconds alone.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +8,14 @@
 
 namespace espalier::cli {
 
-/// The usual step is the median of the first kUsual after the first. The run has changed when kInRow steps, one after
-/// the other, each take more than `factor` times that: one slow step is noise.
+/// Watches steps. The usual step is the median of the first kUsual after the first. The run has changed when kInRow
+/// consecutive steps each take more than `factor` times that; one slow step is noise.
 class StepWatch {
  public:
   static constexpr std::size_t kUsual = 5, kInRow = 3;
   explicit StepWatch(double factor) : factor_(factor) {}
 
-  /// Whether this step makes it a change.
+  /// Returns whether this step makes it a change.
   bool changed(double seconds) {
     if (first_) {
       first_ = false;  // warms up
@@ -28,12 +28,12 @@ class StepWatch {
     slow_ = seconds > factor_ * usual_s() ? slow_ + 1 : 0;
     return slow_ == kInRow;
   }
-  /// What the steps take now is usual: the first kUsual from here on say how long that is.
+  /// Accepts the present step time as usual: the next kUsual steps set it.
   void accept() {
     usual_.clear();
     slow_ = 0;
   }
-  /// 0: not known yet.
+  /// Returns the usual time; 0 while it is unknown.
   [[nodiscard]] double usual_s() const {
     std::vector<double> sorted = usual_;
     std::sort(sorted.begin(), sorted.end());

@@ -28,7 +28,7 @@ std::string path_of(const std::string& name) {
   return at == kShort.end() ? name : at->second;
 }
 
-/// "cluster.nodes=1,2,4" -> path and values. Commas inside brackets belong to the value.
+/// Splits "cluster.nodes=1,2,4" into path and values. Commas inside brackets belong to the value.
 SweepAxis axis_of(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) return {path_of(text), {}};
@@ -66,7 +66,7 @@ Result<std::vector<SweepAxis>> axes_of(const std::vector<std::string>& texts) {
   return out;
 }
 
-/// Overrides that give the job so many devices: whole nodes, or a part of one.
+/// Returns overrides that give the job this number of devices: whole nodes, or a part of one.
 Result<std::vector<std::string>> of_devices(Context& context, const JobFlags& flags, const std::string& text) {
   const auto job = load_job_of(context, flags);
   if (!job) return job.error();
@@ -89,7 +89,7 @@ class Sweeping {
   Sweeping(Context& context, const JobFlags& job, const PlannerOptions& options, NetworkKind network)
       : context_(context), job_(job), options_(options), network_(network) {}
 
-  /// An error ends the sweep; points before it are lost, as it is a mistake and no finding.
+  /// Adds a point. An error ends the sweep, and earlier points are lost, since it is a mistake and not a finding.
   Status add(const std::vector<SweepAxis>& axes, const std::vector<std::string>& values, Sweep& out) {
     JobFlags point = job_;
     for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -109,7 +109,7 @@ class Sweeping {
     auto result = job ? plan(*job, hooked(context_, options_)) : Result<PlannerResult>(job.error());
     clear_progress(context_);
     // A point where nothing fits, or whose value the job cannot have (tp 8 on 4 devices), is a finding of the sweep.
-    // So is a point that a limit cuts short before any plan: the points before it stay.
+    // So is a point that a limit cuts short before any plan; the earlier points stay.
     const ErrorKind kind = result ? ErrorKind::internal : result.error().kind;
     const bool cut = !result && kind == ErrorKind::limit;
     if (!result && !cut && kind != ErrorKind::infeasible && kind != ErrorKind::bad_input) return result.error();
@@ -128,7 +128,7 @@ class Sweeping {
   int code_ = kOk;
 };
 
-/// Where every point is bad input it is a mistake in the job or in a path.
+/// Returns the error where every point is bad input, which means a mistake in the job or in a path.
 Status mistake(const Sweep& sweep, const std::vector<std::string>& texts) {
   const bool any = std::any_of(sweep.points.begin(), sweep.points.end(), [](const SweepPoint& p) {
     return p.result || p.result.error().kind == ErrorKind::infeasible || p.result.error().kind == ErrorKind::limit;
@@ -140,7 +140,8 @@ Status mistake(const Sweep& sweep, const std::vector<std::string>& texts) {
   return error;
 }
 
-/// The point whose devices do most each: whose plan the page shows. None: no point has a plan.
+/// Returns the point with the highest throughput per device, whose plan the page shows. Returns none where no point
+/// has a plan.
 std::optional<std::size_t> shown_point(const Sweep& sweep) {
   std::optional<std::size_t> best;
   const auto rate = [&](std::size_t i) { return sweep.points[i].result->prediction.tokens_per_s_per_device; };
@@ -149,7 +150,7 @@ std::optional<std::size_t> shown_point(const Sweep& sweep) {
   return best;
 }
 
-/// The page of that point, with the whole sweep as a table.
+/// Writes the page of that point, with the whole sweep as a table.
 Result<std::string> page_of(const Sweep& sweep, std::size_t point) {
   const PlannerResult& shown = *sweep.points[point].result;
   auto job = job_of_plan(shown.plan);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan --sweep: the job planned for every combination of values of some settings.
+// Implements plan --sweep: the job is planned for every combination of values of some settings.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@
 namespace espalier::cli {
 
 struct SweepFlags {
-  std::vector<std::string> axes;  ///< "cluster.nodes=1,2,4"; nodes, devices, batch, sequence and engine are short for
-                                  ///< their paths
+  /// Each is a setting and its values, "cluster.nodes=1,2,4". The names nodes, devices, batch, sequence and engine
+  /// are short for their paths.
+  std::vector<std::string> axes;
   std::string csv;
 };
 int run_sweep(Context& context, const JobFlags& job, const SweepFlags& sweep, const PlannerOptions& options, NetworkKind network,

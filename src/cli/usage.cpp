@@ -13,7 +13,7 @@
 namespace espalier::cli {
 namespace {
 
-/// The deepest command that the words name, and which word is the first that is none.
+/// Holds the deepest command that the words name, and the index of the first word that is not a command.
 struct NamedCommand {
   CLI::App* command = nullptr;
   std::string path;  ///< "inspect model"
@@ -41,7 +41,7 @@ NamedCommand place_of(CLI::App& app, const std::vector<std::string>& words) {
 
 std::string help_of(const NamedCommand& place) { return "espalier " + place.path + (place.path.empty() ? "" : " ") + "--help"; }
 
-/// What messages begin with, behind the program's name.
+/// Returns the beginning of messages, after the program's name.
 std::string where_of(const NamedCommand& place) { return place.path; }
 
 std::string typed(const NamedCommand& place) { return place.path.empty() ? "espalier" : "espalier " + place.path; }
@@ -51,7 +51,7 @@ bool is_file(const std::string& word) {
   return std::filesystem::is_regular_file(word, ignored);
 }
 
-/// No command where one is needed, or a word that is none.
+/// Reports a missing command, or a word that is not one.
 Error unknown_command(const NamedCommand& place, const std::vector<std::string>& words) {
   const auto names = command_names(*place.command);
   const std::string where = where_of(place);
@@ -73,7 +73,7 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   return flags;
 }
 
-/// "--tp" for "-tp", "--TP" and "--tensor-parallel": names are compared without dashes in front.
+/// Returns "--tp" for "-tp", "--TP" and "--tensor-parallel": names are compared without dashes in front.
 std::string similar_flag(const std::string& word, const std::vector<std::string>& flags) {
   const std::string bare = word.substr(std::min(word.find_first_not_of('-'), word.size()));
   const std::string name = bare.substr(0, bare.find('='));
@@ -85,7 +85,7 @@ std::string similar_flag(const std::string& word, const std::vector<std::string>
   return close ? "--" + *close : "";
 }
 
-/// Another command that knows the flag: "--tp" belongs to estimate.
+/// Finds another command that has the flag: "--tp" belongs to estimate.
 std::string command_with(CLI::App& app, const std::string& flag) {
   for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     const auto flags = flags_of(*command);
@@ -94,7 +94,8 @@ std::string command_with(CLI::App& app, const std::string& flag) {
   return "";
 }
 
-/// "my job.yaml" typed without quotes: the words behind the command, joined, where they name a file.
+/// Returns a file name typed without quotes, such as "my job.yaml": the words after the command, joined, where they
+/// name a file.
 std::string file_with_spaces(const NamedCommand& place, const std::vector<std::string>& words) {
   std::string joined;
   for (std::size_t i = place.next; i < words.size(); ++i) {
@@ -105,7 +106,7 @@ std::string file_with_spaces(const NamedCommand& place, const std::vector<std::s
   return "";
 }
 
-/// A word behind all that the command takes.
+/// Reports a word beyond those that the command takes.
 Error surplus_word(const NamedCommand& place, const std::string& word, const std::vector<std::string>& words) {
   const std::string where = where_of(place), quoted = "\"" + word + "\"";
   if (const std::string file = file_with_spaces(place, words); !file.empty())
@@ -116,7 +117,7 @@ Error surplus_word(const NamedCommand& place, const std::string& word, const std
   return Error{ErrorKind::usage, where, quoted + " after all that the command takes", "no more words", "see " + help_of(place)};
 }
 
-/// What to type in place of a flag of estimate that was given to plan: "--tp", with its value.
+/// Returns what to type in place of a flag of estimate that was given to plan: "--tp", with its value.
 std::string pin_or_estimate(const std::string& flag, const std::string& word, const std::vector<std::string>& words) {
   std::string dimension = flag.substr(2), value = "VALUE";
   std::replace(dimension.begin(), dimension.end(), '-', '_');
@@ -147,8 +148,8 @@ Error unexpected_word(CLI::App& app, const NamedCommand& place, const std::strin
   return Error{ErrorKind::usage, where, "the unknown flag " + name, "a flag of this command", hint};
 }
 
-/// CLI11 says "--zero: Value 4 not in range 0 to 3", "--tp: 1 required INT missing" or "Could not convert: --threads =
-/// all".
+/// Converts CLI11's messages "--zero: Value 4 not in range 0 to 3", "--tp: 1 required INT missing" and "Could not
+/// convert: --threads = all".
 Error wrong_value(const NamedCommand& place, const CLI::ParseError& error) {
   const std::string text = error.what();
   const std::size_t colon = text.find(": ");
@@ -171,7 +172,7 @@ Error wrong_value(const NamedCommand& place, const CLI::ParseError& error) {
   return out;
 }
 
-/// CLI11 says "job is required".
+/// Converts CLI11's message "job is required".
 Error missing_word(const NamedCommand& place, const CLI::ParseError& error) {
   const std::string text = error.what();
   const std::string name = text.substr(0, text.find(" is required"));

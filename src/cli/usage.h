@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a command line that CLI11 refuses, as an Error like all others: what stands there, what was
-// expected, and the command or flag that was probably meant.
+// Explains a command line that CLI11 rejects, as an Error like all others: the text, what was expected, and the
+// command or flag that was probably meant.
 #pragma once
 
 #include <string>
@@ -15,10 +15,11 @@ class ParseError;
 
 namespace espalier::cli {
 
-/// Between the value and what it had to be, in what a check of ours says to CLI11.
+/// Separates the value from its requirement in our checks' messages to CLI11.
 inline constexpr const char* kNoNumber = " is no number ";
 
-/// `words`: the command line without the program's name. `app` has just refused it with `error`.
+/// Returns the error. `words` is the command line without the program's name. `app` has just rejected it with
+/// `error`.
 Error usage_error(CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words);
 
 }  // namespace espalier::cli

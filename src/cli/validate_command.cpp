@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier validate RUNS.jsonl …: predict measured runs and print the error, per source and in all.
+// Implements espalier validate RUNS.jsonl …: it predicts measured runs and prints the error, per source and in total.
 #include "cli/command.h"
 #include "espalier/validate.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier what-if PLAN.json: the plan on a changed cluster, and what can be done about it. Nothing is executed.
+// Implements espalier what-if PLAN.json: the plan on a changed cluster, and the possible reactions. Nothing is
+// executed.
 #include "cli/change_flags.h"
 #include "cli/command.h"
 #include "espalier/adapt.h"

@@ -18,7 +18,7 @@ constexpr const char* kAccelerate = "accelerate-fsdp";
 constexpr const char* kEngine = "accelerate-fsdp";
 constexpr const char* kAcceleratePrefix = "ACC";
 
-/// The class that FSDP wraps: of transformers' modelling files.
+/// Returns the class that FSDP wraps, as named in transformers' modelling files.
 std::string block_class(const std::string& family) {
   constexpr std::pair<const char*, const char*> kClasses[] = {
       {"llama", "LlamaDecoderLayer"}, {"mistral", "MistralDecoderLayer"}, {"mixtral", "MixtralDecoderLayer"},
@@ -45,8 +45,8 @@ std::string other_groups(const Job& job, const Plan& plan, const Pipeline& pipel
   return cat("states sharded over ", s.shard, " of ", s.data_ranks(), " ranks");
 }
 
-// Rows for engines whose plans hold more than this file: plans of accelerate-fsdp keep all of them by rules of the
-// engine.
+// These rows apply to engines whose plans can exceed this file. Plans of accelerate-fsdp meet all of them by rules of
+// the engine.
 constexpr std::array kAccelerateOnly = {
     FormatRow{"SELECTIVE", "no selective recomputation", selective, "none or full"},
     FormatRow{"RECOMP-ALL", "all blocks are recomputed or none", partial, "of all of them"},
@@ -58,7 +58,7 @@ constexpr FormatRows kAccelerateRows = {kAccelerate, kEngine, kAcceleratePrefix,
 std::vector<FormatRule> accelerate_rules() { return rules_of(kAccelerateRows); }
 std::optional<FormatFault> accelerate_fault(const Job& job, const Plan& plan) { return fault_of(kAccelerateRows, job, plan); }
 
-/// How FSDP shards, in the words of its version.
+/// Writes how FSDP shards, with the keys of its version.
 std::string sharding(const WrittenPlan& w) {
   const Strategy& s = w.strategy();
   if (!first_version(w.plan()))
@@ -70,21 +70,22 @@ std::string sharding(const WrittenPlan& w) {
   return cat("  fsdp_version: 1\n  fsdp_sharding_strategy: ", word, "\n");
 }
 
-/// transformers' own list of what is not split holds where the class is not known here.
+/// Writes the wrapping policy. For an unknown class, transformers' own list of modules that are not split applies.
 std::string wrapping(const Job& job) {
   const std::string known = block_class(job.model.family);
   return cat("  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n",
              known.empty() ? "" : cat("  fsdp_transformer_layer_cls_to_wrap: ", known, "\n"));
 }
 
-/// The mesh of version 2.
+/// Writes the mesh of version 2.
 std::string degrees(const WrittenPlan& w) {
   if (first_version(w.plan())) return "";
   const Strategy& s = w.strategy();
-  // FSDP2 shards over dp_shard · cp: what a shard group has beyond the ranks that split the sequence.
+  // FSDP2 shards over dp_shard · cp. The shard size is thus the part of the shard group beyond the ranks that split
+  // the sequence.
   const std::int64_t shard = std::max<std::int64_t>(1, s.shard / s.cp),
                      replicas = std::max<std::int64_t>(1, s.data_ranks() / s.shard);
-  ESPALIER_CHECK(shard * replicas * s.tp * s.cp == w.job().cluster.devices());  // every process has a place
+  ESPALIER_CHECK(shard * replicas * s.tp * s.cp == w.job().cluster.devices());  // the mesh covers every process
   return cat("parallelism_config:\n  parallelism_config_dp_replicate_size: ", replicas,
              "\n  parallelism_config_dp_shard_size: ", shard, "\n  parallelism_config_tp_size: ", s.tp,
              "\n  parallelism_config_cp_size: ", s.cp, s.cp > 1 ? "\n  parallelism_config_cp_comm_strategy: alltoall" : "", "\n");

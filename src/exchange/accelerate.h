@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as the configuration file of Hugging Face Accelerate (1.15, FSDP2 with parallelism_config): sharded data
-// parallelism, tensor and context parallelism. It has no pipelines; micro-batches are the script's own, so that their
-// size is said in a comment.
+// Writes a plan as the configuration file of Hugging Face Accelerate (1.15, FSDP2 with parallelism_config): sharded
+// data parallelism, tensor and context parallelism. Accelerate has no pipelines. The script sets the micro-batches,
+// so a comment states their size.
 #pragma once
 
 #include "espalier/exchange.h"

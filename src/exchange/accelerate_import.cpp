@@ -71,8 +71,7 @@ class AccelerateReader {
     take_recompute(in_, request_, out_);
   }
 
-  // ---- FSDP
-  // ------------------------------------------------------------------------------------------------------------------
+  // ---- FSDP -------------------------------------------------------------------------------------------------------
 
   void fsdp() {
     const std::int64_t version = in_.integer("fsdp_config.fsdp_version", 1, 2, 1, "version of FSDP");
@@ -95,7 +94,8 @@ class AccelerateReader {
     take_recompute(in_, request_, out_);
   }
 
-  /// Blocks are units of their own, or the whole model is one (accelerate/utils/dataclasses.py, set_auto_wrap_policy).
+  /// Reads whether blocks are separate units, or the whole model is one (accelerate/utils/dataclasses.py,
+  /// set_auto_wrap_policy).
   void units() {
     const char* key = "fsdp_config.fsdp_auto_wrap_policy";
     const std::string policy =
@@ -174,10 +174,9 @@ class AccelerateReader {
     if (word == "NO_SHARD") s.shard = 1;
   }
 
-  // ---- DeepSpeed
-  // -------------------------------------------------------------------------------------------------------------
+  // ---- DeepSpeed --------------------------------------------------------------------------------------------------
 
-  /// The JSON that the file names, or one made of its own keys.
+  /// Reads the JSON that the file names, or one made of the file's own keys.
   Result<ImportedConfiguration> deepspeed() {
     const Setting* path = in_.find("deepspeed_config.deepspeed_config_file");
     ConfigurationRequest inner = request_;
@@ -208,8 +207,8 @@ class AccelerateReader {
     return finish();
   }
 
-  /// DeepSpeedPlugin.set_mixed_precision (utils/dataclasses.py): what the JSON says stays, a section that it lacks is
-  /// added, "auto" is filled; the other half precision switched on in the JSON is an error.
+  /// Merges as DeepSpeedPlugin.set_mixed_precision does (utils/dataclasses.py): settings of the JSON stay, a missing
+  /// section is added, "auto" is filled. The other half precision switched on in the JSON is an error.
   void merge(const std::string& word) {
     if (word == "fp32") return;
     const std::string section = word == "fp8" ? "bf16" : word;

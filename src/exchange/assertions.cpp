@@ -41,7 +41,7 @@ bool is_on(const Values& values, const std::string& key) {
   return at != values.end() && !switched_off(at->second);
 }
 
-/// A number, or the value of a key: true counts 1, an absent flag is unknown.
+/// Returns a number, or the value of a key: true counts 1, an absent flag is unknown.
 std::optional<std::int64_t> value_of(const Values& values, const std::string& word) {
   if (const auto number = number_of(word)) return number;
   const auto at = values.find(word);
@@ -51,7 +51,7 @@ std::optional<std::int64_t> value_of(const Values& values, const std::string& wo
   return number_of(at->second);
 }
 
-/// Left to right: "a * b + 1 % c" is ((a · b) + 1) mod c.
+/// Evaluates from left to right: "a * b + 1 % c" is ((a · b) + 1) mod c.
 std::optional<std::int64_t> sum_of(const Values& values, const std::vector<std::string>& words) {
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
   auto out = words.empty() ? std::nullopt : value_of(values, words.front());
@@ -99,7 +99,7 @@ Truth truth_of(const Values& values, const std::string& term) {
 }
 
 bool is_broken(const Assertion& rule, const Values& values) {
-  ESPALIER_CHECK(!rule.id.empty() && !(rule.when.empty() && rule.needs.empty()));  // it asks something
+  ESPALIER_CHECK(!rule.id.empty() && !(rule.when.empty() && rule.needs.empty()));  // the rule has a term
   const bool asked = std::all_of(rule.when.begin(), rule.when.end(),
                                  [&](const std::string& term) { return truth_of(values, term) == Truth::yes; });
   return asked && std::all_of(rule.needs.begin(), rule.needs.end(),
@@ -174,7 +174,7 @@ const AssertionTable& assertion_table(std::string_view format) {
 
 namespace {
 
-/// Values of the terms: defaults, the settings, names that are derived.
+/// Returns the values of the terms: defaults, the settings, and derived names.
 Values values_of(const AssertionTable& table, const ConfigurationRequest& request, const std::vector<Setting>& settings) {
   Values values(table.defaults.begin(), table.defaults.end());
   values["world_size"] = std::to_string(request.devices);
@@ -203,7 +203,7 @@ Status broken_assertions(const AssertionTable& table, const ConfigurationRequest
   };
   for (const Assertion& rule : table.assertions) {
     if (!is_broken(rule, values)) continue;
-    ESPALIER_CHECK(!rule.source.empty());  // no assertion without a place where it is made
+    ESPALIER_CHECK(!rule.source.empty());  // every assertion names its place in the framework
     add(broken, rule.id);
     add(expected, cat(rule.says, " (", rule.source, ")"));
     add(hints, rule.hint);

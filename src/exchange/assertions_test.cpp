@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assertions of frameworks about their flags: every row of tests/assertions/flags.yaml is imported, and refused by the
-// assertion that it names or taken; every shipped assertion refuses some row.
+// Tests the assertions of frameworks about their flags. Every row of tests/assertions/flags.yaml is imported. It is
+// either accepted or rejected by the assertion that it names. Every shipped assertion rejects some row.
 #include "exchange/assertions.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,7 @@ std::string cluster_of(std::int64_t devices) {
   return cat("{nodes: ", devices / each, ", devices_per_node: ", each, ", device: h100-sxm-80gb}");
 }
 
-/// The plan of a configuration whose flags say the model.
+/// Returns the plan of a configuration whose flags describe the model.
 Result<Plan> plan_of_flags(const Row& row, const ImportedConfiguration& c) {
   const auto job = load_job(
       cat("model: ", c.model, "\ncluster: ", cluster_of(row.devices), "\ntraining: {sequence_length: ", c.sequence_length,
@@ -110,7 +110,7 @@ TEST(Assertions, EveryOneRefusesARow) {
   }
 }
 
-/// A request for a file on eight devices.
+/// Returns a request for a file on eight devices.
 ConfigurationRequest on_eight(std::vector<std::string> ignored = {}) {
   ConfigurationRequest request;
   request.name = "f";
@@ -130,7 +130,7 @@ AssertionTable table_of(const std::string& rows) {
   return read->front();
 }
 
-// Eight devices, tp 3: 8 mod (3 · 1) is 2.
+// Eight devices with tp 3 give 8 mod (3 · 1) = 2.
 TEST(Assertions, TermsAreArithmetic) {
   const AssertionTable table =
       table_of("      - {id: W, says: divides, when: [], needs: [world_size % all = 0], source: \"x.py:1\", hint: h}\n");
@@ -140,7 +140,7 @@ TEST(Assertions, TermsAreArithmetic) {
   EXPECT_EQ(broken->found, "settings against W");
   EXPECT_EQ(broken->expected, "what X 1 asserts: divides (x.py:1)");
   EXPECT_EQ(broken->hint, "h");
-  EXPECT_FALSE(broken_assertions(table, on_eight(), {}));                         // tp is unknown: nothing is decided
+  EXPECT_FALSE(broken_assertions(table, on_eight(), {}));                         // tp is unknown and decides nothing
   EXPECT_FALSE(broken_assertions(table, on_eight({"tp"}), {{"tp", "3", 1, 0}}));  // ignored
 }
 

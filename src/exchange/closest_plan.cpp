@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a format can be told of a plan that it cannot be told whole (closest_plan of espalier/exchange.h): one value at
-// a time is replaced by the nearest with which the rule holds and no other breaks.
+// Finds the nearest plan that a format can express, where it cannot express the given one exactly (closest_plan of
+// espalier/exchange.h). It replaces one value at a time by the nearest with which the rule holds and no other breaks.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -23,7 +23,7 @@ namespace {
 
 using D = Dimension;
 
-/// What has no part in which rank holds which weights, in the order in which it is tried: cheap things first.
+/// These dimensions do not affect which rank holds which weights. They are tried in this order, cheap ones first.
 constexpr std::array kReplaceable = {
     D::overlap_tp, D::overlap_p2p, D::overlap_param,    D::overlap_grad, D::order, D::cp_kind, D::offload,
     D::sp,         D::recompute,   D::recompute_layers, D::schedule,     D::shard, D::zero};
@@ -35,10 +35,10 @@ struct ChangedConfiguration {
 
 struct Fault {
   std::string id, text;
-  bool of_format = false;  ///< of which the first alone is known
+  bool of_format = false;  ///< broken row of the format, which reports only its first fault
 };
 
-/// What a closest plan is looked for with.
+/// Holds the inputs of the search for a closest plan.
 struct ExportTarget {
   const Exporter& format;
   const EngineModel* engine;  ///< null: the format has no rules of an engine
@@ -55,7 +55,7 @@ std::int32_t fullest_chunk(const ExportTarget& t, const Schedule& schedule) {
   return t.facts.largest_chunk[static_cast<std::size_t>(chunks)];
 }
 
-/// What follows from a value that was set.
+/// Adjusts the values that depend on a changed one.
 void settle(const ExportTarget& t, D changed, ChangedConfiguration& c) {
   Strategy& s = c.strategy;
   if (changed == D::zero) s.shard = s.shards_optimizer() ? static_cast<std::int32_t>(s.data_ranks()) : 1;
@@ -75,7 +75,8 @@ void settle(const ExportTarget& t, D changed, ChangedConfiguration& c) {
     s.recompute.layers = most;
 }
 
-/// Values to try, the nearest first; in place of selective recomputation first the one that keeps less.
+/// Returns the values to try, the nearest first. In place of selective recomputation, the value that keeps fewer
+/// activations comes first.
 std::vector<std::int64_t> values_of(const ExportTarget& t, D d, const ChangedConfiguration& c) {
   const std::int64_t now = get(d, c.strategy, c.schedule);
   if (d == D::shard) return {c.strategy.data_ranks()};
@@ -83,8 +84,9 @@ std::vector<std::int64_t> values_of(const ExportTarget& t, D d, const ChangedCon
   std::vector<std::int64_t> out;
   const std::int64_t end = d == D::zero ? 4 : enum_size(d);
   for (std::int64_t v = 0; v < end; ++v)
-    if (v != now || (d == D::recompute && c.strategy.recompute.modules.any())) out.push_back(v);  // other modules
-  const std::int64_t up = d == D::recompute || d == D::zero ? -1 : 1;                             // of two as near
+    // An unchanged kind can still be tried with other modules.
+    if (v != now || (d == D::recompute && c.strategy.recompute.modules.any())) out.push_back(v);
+  const std::int64_t up = d == D::recompute || d == D::zero ? -1 : 1;  // decides between two equally near values
   std::stable_sort(out.begin(), out.end(), [&](std::int64_t a, std::int64_t b) {
     return std::pair(std::abs(a - now), up * a) < std::pair(std::abs(b - now), up * b);
   });
@@ -98,7 +100,7 @@ bool places_alike(const Schedule& a, const Schedule& b) {
   return true;
 }
 
-/// The pipeline with one configuration for all layers; its stages keep their layers where they can.
+/// Returns the pipeline with one configuration for all layers. Its stages keep their layers where they can.
 Pipeline with_configuration(const ExportTarget& t, const Pipeline& own, const ChangedConfiguration& c) {
   const Plan cut =
       make_uniform_plan(t.job.model, t.job.cluster, t.asked.training, t.asked.engine, c.strategy, c.schedule, t.split);
@@ -112,7 +114,7 @@ Pipeline with_configuration(const ExportTarget& t, const Pipeline& own, const Ch
   return made;
 }
 
-/// Returns the plan that was asked for, with this pipeline as its only one.
+/// Returns the requested plan, with this pipeline as its only one.
 Plan with_pipeline(const ExportTarget& t, const Pipeline& pipeline) {
   Plan out = t.asked;
   out.pipelines = {pipeline};
@@ -124,7 +126,7 @@ std::vector<Fault> faults_of(const ExportTarget& t, const Plan& plan) {
   if (t.engine != nullptr)
     for (const RuleViolation& v : engine_faults(*t.engine, t.job.model, t.job.cluster, t.job.training, plan))
       out.push_back({v.rule, v.text});
-  if (t.format.fault != nullptr && out.empty())  // it asks the engine first
+  if (t.format.fault != nullptr && out.empty())  // it checks the engine's rules first
     if (const auto fault = t.format.fault(t.job, plan)) out.push_back({fault->id, fault->found, true});
   return out;
 }
@@ -146,8 +148,8 @@ bool equal_replicas(const Pipeline& pipeline) {
   return std::none_of(pipeline.stages.begin(), pipeline.stages.end(), [](const Stage& s) { return uneven_replicas(s); });
 }
 
-/// One strategy, devices in their order, equal replicas: what every other change starts from. Nothing where that has no
-/// configuration.
+/// Returns one strategy, devices in order, and equal replicas: the starting point of every other change. Returns
+/// nothing where that has no configuration.
 std::optional<Pipeline> made_uniform(const ExportTarget& t, const Pipeline& own, const std::vector<Fault>& faults,
                                      std::vector<std::string>& lost) {
   const auto one = of_most_layers(t, own);
@@ -168,7 +170,7 @@ struct TriedChange {
   std::string text;  ///< "overlap_p2p off"
 };
 
-/// Switches that the engine does not have, as it has them.
+/// Sets overlap switches that the engine does not have to the engine's behaviour.
 void take_usual_overlap(const ExportTarget& t, Pipeline& now, std::vector<std::string>& lost) {
   if (t.engine == nullptr || t.engine->runs.chooses_overlap) return;
   ChangedConfiguration c{now.strategy(), now.schedule};
@@ -180,7 +182,7 @@ void take_usual_overlap(const ExportTarget& t, Pipeline& now, std::vector<std::s
   now = with_configuration(t, now, c);
 }
 
-/// The first replacement with which the rule holds and no rule breaks that held.
+/// Returns the first replacement with which the rule holds and no rule breaks that held.
 std::optional<TriedChange> mended(const ExportTarget& t, const Pipeline& own, const std::vector<Fault>& faults,
                                   const std::set<D>& settled) {
   std::set<std::string> broken;

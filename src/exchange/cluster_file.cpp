@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats of clusters, and clusters as files: the short form where the links are the usual ones, else the full
-// form.
+// Lists the formats of clusters, and writes clusters as files: in the short form where the links are the usual ones,
+// else in the full form.
 #include <algorithm>
 
 #include "base/document.h"

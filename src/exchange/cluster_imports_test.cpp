@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters of what other tools print, counted by hand: host lists, layouts of Megatron, the levels that a matrix of
-// links makes, leaf switches, and the way there and back of the file that is written.
+// Tests clusters read from the output of other tools, counted by hand: host lists, layouts of Megatron, levels
+// derived from a matrix of links, leaf switches. The written file is also read back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 struct HostList {
   const char* text;
-  std::vector<std::string> hosts;  ///< empty: refused
+  std::vector<std::string> hosts;  ///< empty: rejected
 };
 
 TEST(HostLists, AsSlurmWritesThem) {
@@ -66,7 +66,7 @@ TEST(HostLists, AsSlurmWritesThem) {
 
 struct LayoutRow {
   const char* text;
-  std::vector<std::int32_t> blocks;  ///< empty: refused
+  std::vector<std::int32_t> blocks;  ///< empty: rejected
 };
 
 TEST(MegatronLayouts, BlocksOfEveryStage) {
@@ -105,7 +105,7 @@ TEST(MegatronLayouts, BlocksOfEveryStage) {
   }
 }
 
-/// n devices, all pairs as near as `near`, with `count` NVLinks between them.
+/// Returns n devices, all pairs `near` apart, with `count` NVLinks between each pair.
 NodeLinks alike(std::size_t n, std::int64_t count, PciePath near) {
   NodeLinks links;
   links.nvlinks.assign(n, std::vector<std::int64_t>(n, count));
@@ -117,7 +117,8 @@ NodeLinks alike(std::size_t n, std::int64_t count, PciePath near) {
   return links;
 }
 
-/// The same in runs of `run` devices that are `inside` apart, with `count` NVLinks; `outside` and none between runs.
+/// Returns n devices in runs of `run`, which are `inside` apart with `count` NVLinks. Runs are `outside` apart
+/// without NVLinks.
 NodeLinks in_runs(std::size_t n, std::size_t run, std::int64_t count, PciePath inside, PciePath outside) {
   NodeLinks links = alike(n, 0, outside);
   for (std::size_t i = 0; i < n; ++i)
@@ -141,8 +142,8 @@ std::vector<std::int64_t> spans(const ImportedCluster& c) {
 }
 
 TEST(NodeLinksMade, PairsOfBridgesBelowAProcessor) {
-  // Four A40s, pairs bridged by 4 NVLinks of 25 GB/s: 100 GB/s in a pair; above it x16 of PCIe 4, 31.5 GB/s, shared by
-  // the pair.
+  // Pairs of four A40s are bridged by 4 NVLinks of 25 GB/s: 100 GB/s in a pair. Above it, the pair shares x16 of PCIe
+  // 4, 31.5 GB/s.
   const ImportedCluster c = made(in_runs(4, 2, 4, PciePath::phb, PciePath::node), "a40");
   EXPECT_THAT(spans(c), ElementsAre(2, 4));
   const std::vector<FabricLevel>& levels = c.cluster.groups.front().intra;
@@ -153,8 +154,8 @@ TEST(NodeLinksMade, PairsOfBridgesBelowAProcessor) {
 }
 
 TEST(NodeLinksMade, ThreeLevelsOfPcie) {
-  // Eight L40S without NVLinks: two below a switch, four below a processor, all over the socket link at the 16 GB/s
-  // that nothing says.
+  // Eight L40S have no NVLinks: two are below a switch, four below a processor. All use the socket link, at the
+  // default of 16 GB/s.
   NodeLinks links = in_runs(8, 4, 0, PciePath::node, PciePath::sys);
   for (std::size_t i = 0; i < 8; i += 2) links.path[i][i + 1] = links.path[i + 1][i] = PciePath::pix;
   const ImportedCluster c = made(links, "l40s");
@@ -180,7 +181,8 @@ TEST(NodeLinksMade, WhatTheFileSaysOfSlotsCounts) {
 }
 
 TEST(NodeLinksMade, ASwitchOfHoppersIsTheUsualNode) {
-  // 18 NVLinks of 25 GB/s to each of seven others are more than a device has: a switch, and the usual node of H100s.
+  // 18 NVLinks of 25 GB/s to each of seven others are more than a device has. They imply a switch, and the usual node
+  // of H100s.
   const ImportedCluster c = made(alike(8, 18, PciePath::sys), "h100-sxm-80gb", 2);
   EXPECT_EQ(c.cluster.groups.front().intra, usual_cluster("h100-sxm-80gb", 2, 8)->groups.front().intra);
   EXPECT_EQ(c.cluster.nodes(), 2);
@@ -194,7 +196,7 @@ TEST(NodeLinksMade, UnequalGroupsCountAsPcie) {
   EXPECT_THAT(c.notes, testing::Contains(HasSubstr("counted as PCIe alone")));
 }
 
-// Eight H100 of which a table shows PCIe alone: their NVLinks stay where it may hide them, and PCIe counts where it
+// A table shows only PCIe for eight H100s. Their NVLinks stay where the table may hide them, and PCIe counts where it
 // would show them.
 TEST(NodeLinksMade, HiddenLinksAreTheUsualOnes) {
   NodeLinks links = in_runs(8, 4, 0, PciePath::phb, PciePath::sys);
@@ -220,7 +222,7 @@ TEST(RocmTopology, OneHopIsALink) {
   const std::string head = "==== Link Type between two GPUs ====\n       GPU0         GPU1\n";
   const std::string rows = "GPU0   0            XGMI\nGPU1   XGMI         0\n";
   EXPECT_EQ(rocm(head + rows), "accepted");
-  // Two hops: no link of their own, so that PCIe is what is left.
+  // Two hops mean no direct link, so that only PCIe is left.
   const std::string far = "==== Weight between two GPUs ====\n  GPU0 GPU1\nGPU0 0 30\nGPU1 30 0\n" + head + rows;
   const auto two = find_cluster_format("rocm-smi-topo")->read({"rocm.txt", far, "mi300x", 1, 0, 0, 1, ""});
   ASSERT_TRUE(two.ok()) << two.error().message();
@@ -235,7 +237,8 @@ TEST(RocmTopology, OneHopIsALink) {
 }
 
 TEST(NodeLinksMade, NetworkInterfaces) {
-  // Eight interfaces of 25 GB/s near a device each, one of 3 GB/s near none, which is for storage and does not count.
+  // Eight interfaces of 25 GB/s are near a device each. One of 3 GB/s is near none; it is for storage and does not
+  // count.
   NodeLinks links = alike(8, 18, PciePath::sys);
   for (std::size_t k = 0; k < 9; ++k) {
     FoundNic nic{"mlx5_" + std::to_string(k), k < 8 ? 25e9 : 3e9, std::vector<PciePath>(8, PciePath::sys)};
@@ -245,10 +248,10 @@ TEST(NodeLinksMade, NetworkInterfaces) {
   const ImportedCluster c = made(links, "h100-sxm-80gb", 4);
   EXPECT_DOUBLE_EQ(c.cluster.inter.front().bandwidth.count(), 25e9);
   EXPECT_THAT(c.notes, testing::Contains(HasSubstr("8 of 9 network interfaces count")));
-  // A virtual machine, whose tables show no switches: the ninth is behind another bridge than every device.
+  // The tables of a virtual machine show no switches. The ninth interface is behind another bridge than every device.
   for (std::size_t k = 0; k < 9; ++k) links.nics[k].path.assign(8, k < 8 ? PciePath::phb : PciePath::node);
   EXPECT_THAT(made(links, "h100-sxm-80gb", 4).notes, testing::Contains(HasSubstr("8 of 9 network interfaces count")));
-  // Two of them for eight devices: each device alone may use one, together they share: 25 · 2 / 8.
+  // With two of them for eight devices, each device alone may use one. Together they share: 25 · 2 / 8.
   links.nics.resize(2);
   const FabricLevel top = made(links, "h100-sxm-80gb", 4).cluster.inter.front();
   EXPECT_DOUBLE_EQ(top.bandwidth_alone.count(), 25e9);
@@ -274,7 +277,7 @@ TEST(SlurmTopology, LeafSwitches) {
   const ImportedCluster flat = topology(text, 1);
   EXPECT_EQ(flat.cluster.nodes(), 8);
   EXPECT_EQ(flat.cluster.inter.size(), usual_cluster("h100-sxm-80gb", 8, 8)->inter.size());
-  // 2 to 1: a level of 4 nodes of 8 at the full rate, and half of it above.
+  // 2 to 1 gives a level of 4 nodes of 8 at the full rate, and half of it above.
   const ImportedCluster narrow = topology(text, 2);
   ASSERT_EQ(narrow.cluster.inter.size(), flat.cluster.inter.size() + 1);
   const FabricLevel &leaf = narrow.cluster.inter[narrow.cluster.inter.size() - 2], &above = narrow.cluster.inter.back();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats that clusters are read from, one a file, and the host lists that Slurm's have in common.
+// Declares the formats that clusters are read from, one per file, and the host lists that Slurm's formats share.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ ClusterFormat slurm_hosts();
 ClusterFormat slurm_topology();
 ClusterFormat rocm_smi_topo();
 
-/// "node[01-16,20],gpu[1-2]-[0-3]" -> names in the order of the list: zero padding is kept, several brackets are every
-/// combination. At most a million names; `where` names the place.
+/// Expands "node[01-16,20],gpu[1-2]-[0-3]" to names in the order of the list. Zero padding is kept, and several
+/// brackets give every combination. At most a million names are returned; `where` names the place in errors.
 Result<std::vector<std::string>> expand_hosts(std::string_view list, const std::string& where);
 
 }  // namespace espalier::exchange

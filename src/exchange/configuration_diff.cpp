@@ -23,8 +23,8 @@ namespace {
 using exchange::PlanSettings;
 using exchange::WantedValue;
 
-/// Other flags that state the same as a key: where the key changes they go, so that the file does not contradict
-/// itself.
+/// Lists other flags with the same meaning as a key. Where the key changes they are removed, so that the file does
+/// not contradict itself.
 struct OtherNames {
   const char* key;
   std::array<const char*, 4> others;
@@ -46,7 +46,7 @@ WantedValue::Words words_of(const exchange::KeyTable& table, const std::string& 
                                                      : WantedValue::Words::one;
 }
 
-/// Keys that differ, and the other names of those; without those of the training script.
+/// Returns the keys that differ, and their other names, without the keys of the training script.
 std::vector<WantedValue> differing(const exchange::KeyTable& table, const PlanSettings& before, const PlanSettings& after) {
   std::set<std::string> keys;
   for (const PlanSettings* settings : {&before, &after})
@@ -68,15 +68,15 @@ std::vector<WantedValue> differing(const exchange::KeyTable& table, const PlanSe
   return out;
 }
 
-/// Whether the key says nothing but how the job runs, by its row: a file may not keep it where the plan does not have
-/// it.
+/// Returns whether the key's row only describes how the job runs. A file must not keep such a key where the plan does
+/// not have it.
 bool states_the_plan(const exchange::KeyTable& table, const std::string& key) {
   const exchange::KeyRow* row = table.find(key);
   return row != nullptr && row->verdict == exchange::KeyRow::Verdict::reads &&
          (row->text.starts_with("strategy") || row->text.starts_with("schedule") || row->text == "stages");
 }
 
-/// Settings that the file states: keys of the plan, and every key of `after`.
+/// Returns the settings that the file states: keys of the plan, and every key of `after`.
 PlanSettings of_file(const ImportedConfiguration& c, const std::string& format, const PlanSettings& after) {
   const bool megatron = format == "megatron-args";
   PlanSettings out;
@@ -110,7 +110,7 @@ std::map<std::string, std::int64_t> lines_of(const Result<base::Document>& docum
   return out;
 }
 
-/// torchtitan's command line writes a key as a flag.
+/// Rewrites keys as flags, as torchtitan's command line has them.
 std::vector<WantedValue> as_titan_flags(std::vector<WantedValue> wanted) {
   std::vector<WantedValue> out;
   for (WantedValue& w : wanted) {
@@ -140,7 +140,7 @@ Result<exchange::EditedFile> edited(Syntax syntax, const std::string& format, co
   return exchange::edit_flags(request.text, format == "torchtitan" ? as_titan_flags(wanted) : wanted, anchors);
 }
 
-/// Flags that new ones stand next to: those of the plan, then any that the file has.
+/// Returns flags that new ones are placed next to: those of the plan, then any that the file has.
 std::vector<std::string> anchors_in(const ImportedConfiguration& configuration) {
   std::vector<std::string> out = {"--tensor-model-parallel-size",
                                   "--pipeline-model-parallel-size",
@@ -153,7 +153,7 @@ std::vector<std::string> anchors_in(const ImportedConfiguration& configuration) 
   return out;
 }
 
-/// Arguments that the training script takes and the file does not hold: they change, and the file is read again with
+/// Changes arguments that the training script takes and the file does not hold. The file is then read again with
 /// them.
 void follow_script(const PlanSettings& before, const PlanSettings& after, ConfigurationRequest& again,
                    std::vector<ConfigurationEdit>& edits) {
@@ -169,7 +169,7 @@ void follow_script(const PlanSettings& before, const PlanSettings& after, Config
   if (const std::string* what = change("@recompute", "recompute"); what && !again.recompute.empty()) again.recompute = *what;
 }
 
-/// The file that changes, and the plan that it is to give.
+/// Holds the file to change, and the plan that it must give.
 struct FileTask {
   const ConfigurationRequest& request;
   const std::string& format;
@@ -179,8 +179,8 @@ struct FileTask {
   Syntax syntax;
 };
 
-/// The label of the plan that the text gives, or what else it changes, or its error; empty: the wanted plan of the same
-/// training.
+/// Reads the text again. Returns an error, the label of a different plan, or another unwanted change; empty for the
+/// wanted plan of the same training.
 std::string read_again(const FileTask& task, const ConfigurationRequest& changed) {
   const auto then = find_configuration_format(task.format)->read(changed);
   if (!then) return then.error().message();
@@ -192,7 +192,7 @@ std::string read_again(const FileTask& task, const ConfigurationRequest& changed
   return plan->pipelines == task.wanted.pipelines ? std::string() : plan->label();
 }
 
-/// The file with the settings that differ.
+/// Returns the file with the settings that differ.
 Result<ConfigurationDiff> changed(const FileTask& task, const PlanSettings& before, const PlanSettings& after) {
   auto file = edited(task.syntax, task.format, task.request, differing(exchange::key_table(task.format), before, after),
                      anchors_in(task.now));
@@ -208,7 +208,7 @@ Result<ConfigurationDiff> changed(const FileTask& task, const PlanSettings& befo
   return out;
 }
 
-/// A block of printed arguments cannot be edited.
+/// Returns the diff without a text, because a block of printed arguments cannot be edited.
 ConfigurationDiff without_text(ConfigurationDiff diff) {
   diff.why = "the file is what the framework printed: the launch script has to be changed";
   diff.differs.clear();
@@ -232,8 +232,8 @@ Result<ConfigurationDiff> configuration_diff(const ConfigurationRequest& request
   auto configuration = find_configuration_format(format)->read(request);
   if (!configuration) return configuration.error();
   const FileTask task{request, format, job, wanted, std::move(*configuration), syntax_of(format, request)};
-  // First the keys in which the two plans differ. Where that gives another plan, keys that the file leaves to defaults
-  // are stated as well; then every key.
+  // First, only the keys in which the two plans differ are written. Where that gives another plan, keys that the file
+  // leaves to defaults are written as well, then every key.
   const PlanSettings stated = of_file(task.now, format, *after);
   std::vector<PlanSettings> forms;
   if (present != nullptr)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A diff in the user's own file: a launch script with a variable, TOML and JSON; each edited file is read again and
-// gives the wanted plan.
+// Tests diffs in the user's own file: a launch script with a variable, TOML and JSON. Each edited file is read again
+// and gives the wanted plan.
 #include "espalier/configuration_diff.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ ARGS=(
   EXPECT_EQ(out.edits[5], (ConfigurationEdit{"--pipeline-model-parallel-size", "", "2", 0}));
 }
 
-// A variable that is assigned twice is left as it is: the flag itself gets the value.
+// A variable that is assigned twice stays unchanged, and the flag itself gets the value.
 TEST(FlagEdits, AVariableOfTwoValuesStays) {
   const EditedFile out =
       edit_flags("TP=1\nTP=2\nrun --tensor_model_parallel_size ${TP}\n", {{"--tensor-model-parallel-size", "2", "8"}});
@@ -62,8 +62,8 @@ TEST(FlagEdits, AVariableOfTwoValuesStays) {
   EXPECT_EQ(out.edits.front().key, "--tensor_model_parallel_size");
 }
 
-// A value that the shell would cut is quoted, but not inside a string that is split later; quotes around a value stay,
-// its list goes whole.
+// A value that the shell would split is quoted, but not inside a string that is split later. Quotes around a value
+// stay; a list in quotes is replaced whole.
 TEST(FlagEdits, Quotes) {
   const std::vector<WantedValue> layout = {{"--layout", "", "Et|t*2|tL"}};
   EXPECT_EQ(edit_flags("A=(\n  --tp 2 # don't\n)\n", layout, {"--tp"}).text, "A=(\n  --tp 2 --layout 'Et|t*2|tL' # don't\n)\n");
@@ -78,8 +78,8 @@ TEST(FlagEdits, Quotes) {
   EXPECT_EQ(edit_flags("run --modules mlp $MORE\n", modules).text, "run --modules layernorm moe_act $MORE\n");
 }
 
-// A switch has no value: what follows stays. Lines that held nothing else go, with what continued the command into
-// them.
+// A switch has no value, so that the following word stays. Lines that held nothing else are removed, together with
+// their line continuation.
 TEST(FlagEdits, WordsThatAreNoValues) {
   const std::vector<WantedValue> gone = {{"--sp", "on", "", WantedValue::Words::none},
                                          {"--modules", "mlp", "", WantedValue::Words::several}};
@@ -106,18 +106,18 @@ TEST(FlagEdits, WordsThatAreNoValues) {
   EXPECT_EQ(edit_flags("run --modules \"mlp\"\n", {{"--modules", "mlp", "layernorm moe", WantedValue::Words::several}}).text,
             "run --modules layernorm moe\n");
   EXPECT_EQ(edit_flags("run --modules \"core_attn\" \"moe\" --save x\n", gone).text, "run --save x\n");
-  // Two flags of one variable: the second keeps a value of its own.
+  // Two flags share a variable: the second gets a literal value.
   EXPECT_EQ(edit_flags("N=4\nrun --tp $N --pp $N\n", {{"--tp", "4", "1"}, {"--pp", "4", "2"}}).text, "N=1\nrun --tp $N --pp 2\n");
 }
 
-// Without a place for them new flags are edits alone.
+// Without an anchor, new flags appear only as edits.
 TEST(FlagEdits, NoAnchor) {
   const EditedFile out = edit_flags("run --tp 2\n", {{"--pp", "", "2"}}, {"--dp"});
   EXPECT_EQ(out.text, "run --tp 2\n");
   EXPECT_EQ(out.edits, (std::vector<ConfigurationEdit>{{"--pp", "", "2", 0}}));
 }
 
-// Whatever the text is: nothing wanted changes nothing, and a flag is gone where its removal is listed.
+// For any text, an empty request changes nothing, and a flag is gone where its removal is listed.
 TEST(FlagEdits, OfAnyText) {
   EXPECT_TRUE(rc::check("edits are as listed", [] {
     const auto pieces = *rc::gen::container<std::vector<std::string>>(
@@ -168,7 +168,7 @@ struct Changed {
   Plan wanted;
 };
 
-/// The diff from what the file says to (tp, pp, vpp) with full recomputation.
+/// Returns the diff from the file's plan to (tp, pp, vpp) with full recomputation.
 Changed changed(const std::string& format, const std::string& engine, const std::string& text, std::int32_t tp, std::int32_t pp,
                 std::int32_t vpp, ZeroStage zero) {
   const auto job = load_job(kJob + engine + "}", "job", "", {});
@@ -232,7 +232,7 @@ TEST(ConfigurationDiff, TorchtitanAndDeepSpeed) {
               2, 1, 1, ZeroStage::parameters);
   EXPECT_EQ(toml.diff.differs, "") << toml.diff.text;
   EXPECT_THAT(toml.diff.text, HasSubstr("mode = \"full\""));
-  // Without a global batch it is 8 ranks times the local batch: with fewer data ranks the file has to state it.
+  // Without a global batch it is 8 ranks times the local batch. With fewer data ranks the file has to state it.
   const Changed derived = changed("torchtitan", "torchtitan",
                                   "[training]\nlocal_batch_size = 2\nseq_len = 1024\n[activation_checkpoint]\nmode = \"none\"\n"
                                   "[parallelism]\ntensor_parallel_degree = 1\n",

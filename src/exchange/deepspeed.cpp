@@ -29,7 +29,7 @@ void write_bf16(base::JsonWriter& json, const Plan& plan) {
 }
 
 void write_zero(base::JsonWriter& json, const Strategy& s, bool bf16_states) {
-  // One data rank: stage 0 would keep states on the device, and has none in bf16.
+  // With one data rank, stage 0 would keep states on the device, and bf16 has none.
   const int least = offloads_parameters(s.offload) ? 3 : offloads_optimizer(s.offload) || bf16_states ? 1 : 0;
   json.key("zero_optimization").begin_object().key("stage").value(std::max(least, static_cast<int>(s.zero)));
   json.key("overlap_comm").value(s.overlap.grad_reduce || s.overlap.param_gather);
@@ -46,7 +46,7 @@ std::string deepspeed_settings(const WrittenPlan& w) {
   const Plan& plan = w.plan();
   const Strategy& s = w.strategy();
   const Schedule& schedule = w.schedule();
-  // What a step takes is what all ranks that hold different samples take; ranks of a Ulysses group share theirs.
+  // The samples of a step are those of all ranks that hold different ones; ranks of a Ulysses group share theirs.
   ESPALIER_CHECK(std::int64_t{schedule.micro_batch} * schedule.microbatches * s.dp == plan.training.global_batch);
   base::JsonWriter json;
   json.begin_object().key("espalier").begin_object().key("plan").value(content_hash(plan)).key("label").value(plan.label());
@@ -63,7 +63,7 @@ std::string deepspeed_settings(const WrittenPlan& w) {
     json.end_array();
   }
   json.end_object();
-  // Under AutoTP DeepSpeed counts every rank of a tensor group as one with samples of its own (runtime/config.py:471,
+  // Under AutoTP, DeepSpeed counts every rank of a tensor group as one with separate samples (runtime/config.py:471,
   // :602).
   if (s.tp == 1 || s.sp == SequenceParallel::ulysses) json.key("train_batch_size").value(plan.training.global_batch);
   json.key("train_micro_batch_size_per_gpu").value(schedule.micro_batch);
@@ -71,7 +71,7 @@ std::string deepspeed_settings(const WrittenPlan& w) {
   if (plan.training.precision == Precision::bf16 || plan.training.precision == Precision::fp8) write_bf16(json, plan);
   if (plan.training.precision == Precision::fp16) json.key("fp16").begin_object().key("enabled").value(true).end_object();
   write_zero(json, s, states_in_bf16(plan));
-  if (offloads_activations(s.offload))  // inputs of recomputed blocks
+  if (offloads_activations(s.offload))  // offloads inputs of recomputed blocks
     json.key("activation_checkpointing").begin_object().key("cpu_checkpointing").value(true).end_object();
   if (s.sp == SequenceParallel::ulysses)
     json.key("sequence_parallel_size").value(s.tp);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as DeepSpeed's JSON (0.19): batch, ZeRO, AutoTP, Ulysses. Pipelines are Python there and recomputation is the
-// model's own; that it is wanted stands under a key that DeepSpeed does not read.
+// Writes a plan as DeepSpeed's JSON (0.19): batch, ZeRO, AutoTP, Ulysses. Pipelines are defined in Python there, and
+// recomputation by the model. A key that DeepSpeed does not read records that recomputation is wanted.
 #pragma once
 
 #include "espalier/exchange.h"

@@ -54,7 +54,7 @@ class DeepSpeedReader {
     offload(stage > 0);
   }
 
-  /// ZeRO's optimizer on the host; without ZeRO the section says nothing (runtime/engine.py).
+  /// Reads whether ZeRO's optimizer is on the host. Without ZeRO the section has no effect (runtime/engine.py).
   void offload(bool zero) {
     const char* key = "zero_optimization.offload_optimizer.device";
     const std::string device = in_.word(key, {"none", "cpu", "nvme"}, "none", "offload of the optimizer");
@@ -72,7 +72,8 @@ class DeepSpeedReader {
       o = Offload::activations;
   }
 
-  /// Of stage 3; the host updates them there (runtime/zero/stage3.py asks for both).
+  /// Reads whether parameters are offloaded, which needs stage 3. The host updates them there (runtime/zero/stage3.py
+  /// requires both).
   bool offloaded_parameters(bool optimizer) {
     const char* key = "zero_optimization.offload_param.device";
     const std::string device =
@@ -84,7 +85,7 @@ class DeepSpeedReader {
     return true;
   }
 
-  /// runtime/activation_checkpointing/checkpointing.py: CPU_CHECKPOINT.
+  /// Reads CPU_CHECKPOINT of runtime/activation_checkpointing/checkpointing.py.
   bool offloaded_checkpoints() {
     const char* key = "activation_checkpointing.cpu_checkpointing";
     return in_.has(key) && in_.flag(key, false, "offload of the inputs of recomputed blocks");
@@ -97,7 +98,7 @@ class DeepSpeedReader {
     const std::int64_t steps =
         in_.integer("gradient_accumulation_steps", 0, kMostSamples, 0, "micro-batches a step (0: from the others)");
     const std::int64_t dp = out_.strategy.dp;
-    // The file counts every rank of a tensor group as one with samples of its own (deepspeed/runtime/config.py:471,
+    // The file counts every rank of a tensor group as one with separate samples (deepspeed/runtime/config.py:471,
     // :602).
     const std::int64_t same = out_.strategy.sp == SequenceParallel::ulysses ? 1 : out_.strategy.tp, ranks = dp * same;
     const std::int64_t own = micro > 0 ? micro : global > 0 ? global / (ranks * std::max<std::int64_t>(1, steps)) : 0;
@@ -135,7 +136,7 @@ class DeepSpeedReader {
     states();
   }
 
-  /// Types of states that stand in the section of bf16.
+  /// Reads the types of states in the section of bf16.
   void states() {
     const char *weights = "bf16.bf16_master_weights_and_grads", *moments = "bf16.bf16_optimizer_states";
     const bool two_bytes = in_.flag(weights, false, "master weights and gradients in bf16");
@@ -145,7 +146,7 @@ class DeepSpeedReader {
     if (all && out_.precision != "fp32" && out_.precision != "fp16") out_.engine += "+bf16-states";
   }
 
-  /// "auto": the Trainer's arguments or Accelerate's mixed_precision say it.
+  /// Handles "auto", which the Trainer's arguments or Accelerate's mixed_precision fill in.
   void filled(const char* key) {
     if (request_.precision.empty())
       in_.fail(key, "auto", "bf16, fp16 or fp32: the training script says it, this file does not",

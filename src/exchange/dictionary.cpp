@@ -62,7 +62,7 @@ KeyRow read_row(base::Reader& in, std::string& fault) {
   return row;
 }
 
-/// Every spelling of a row is one of it alone.
+/// Indexes the rows by every spelling, which must be unique.
 std::string index_of(KeyTable& table) {
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     const KeyRow& row = table.rows[i];

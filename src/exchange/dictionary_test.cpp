@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every row of every dictionary is what becomes of its key; tables that contradict themselves are refused.
+// Checks that an import treats every key as its dictionary row states, and that contradictory tables are rejected.
 #include "exchange/dictionary.h"
 
 #include <gmock/gmock.h>
@@ -16,14 +16,14 @@ using Verdict = KeyRow::Verdict;
 constexpr const char* kFlags =
     "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 128 --micro-batch-size 1 --vocab-size 1000 --bf16 ";
 
-/// Verdict of an import on one flag with a value that no row calls harmless; "refused" or the kind.
+/// Returns the verdict of an import on one flag with a value that no row calls harmless: "refused" or the kind.
 std::string kind_of(const KeyRow& row) {
   std::string text = kFlags;
   const std::string flag = row.flags.empty() ? "--" + row.key : row.flags.front();
-  // The key that the row belongs to is on, and taken out.
+  // The key that the row belongs to is on, and is ignored.
   ConfigurationRequest request{"file", "", 8, {}, 0, 0, 0, "", nullptr};
   if (!row.with.empty()) text += "--" + row.with + " 17 ";
-  if (row.key == "bias_swiglu_fusion") text += "--swiglu ";  // of another activation it says nothing
+  if (row.key == "bias_swiglu_fusion") text += "--swiglu ";  // with another activation it has no effect
   request.text = text + flag + (row.type == "flag" || row.type == "off" ? "" : " 17");
   const auto read = find_configuration_format("megatron-args")->read(request);
   if (!read && read.error().message().find(row.text) != std::string::npos) return "refused";
@@ -35,15 +35,16 @@ std::string kind_of(const KeyRow& row) {
 
 TEST(Dictionary, EveryRowOfMegatronIsWhatBecomesOfItsKey) {
   for (const KeyRow& row : key_table("megatron-args").rows) {
-    if (row.verdict == Verdict::reads || row.verdict == Verdict::alias) continue;  // imported_keys_test, refusals_test
-    // A key that belongs to a refused key is named with it, or not reached.
+    // These rows are tested in imported_keys_test and refusals_test.
+    if (row.verdict == Verdict::reads || row.verdict == Verdict::alias) continue;
+    // A key that belongs to a rejected key is reported with it, or not reached.
     if (row.verdict == Verdict::changes && !row.with.empty()) continue;
     const char* const expected = row.verdict == Verdict::without_effect ? "without effect"
                                  : row.verdict == Verdict::noted        ? "read"
                                  : row.verdict == Verdict::refused      ? "refused"
                                                                         : "known, not modelled";
     const std::string kind = kind_of(row);
-    if (kind == "asserted") continue;  // Megatron wants other flags with it: assertions_test
+    if (kind == "asserted") continue;  // Megatron requires other flags with it: assertions_test
     EXPECT_EQ(kind, expected) << row.key;
   }
 }
@@ -54,7 +55,7 @@ TEST(Dictionary, ReasonsHaveSources) {
     EXPECT_FALSE(table.version.empty()) << format;
     for (const KeyRow& row : table.rows) {
       EXPECT_FALSE(row.text.empty()) << row.key;
-      EXPECT_EQ(row.key.find('*'), std::string::npos) << row.key;  // one row a key: no prefixes
+      EXPECT_EQ(row.key.find('*'), std::string::npos) << row.key;  // one row per key: no prefixes
       if (row.verdict == Verdict::without_effect) {
         EXPECT_FALSE(table.reason_of(row).source.empty()) << row.key;
       }
@@ -68,7 +69,7 @@ TEST(Dictionary, NamesTheSameKeyHoweverItIsWritten) {
   EXPECT_EQ(table.find("layernorm_epsilon"), table.find("norm_epsilon"));
   EXPECT_EQ(table.find("overlap_p2p_communication_warmup_flush"), table.find("overlap_p2p_comm_warmup_flush"));
   EXPECT_EQ(table.find("no_masked_softmax_fusion")->type, "off");
-  EXPECT_EQ(table.find("nproc_per_node")->text, "launcher_processes");  // of the launchers' table
+  EXPECT_EQ(table.find("nproc_per_node")->text, "launcher_processes");  // from the launchers' table
   EXPECT_EQ(table.find("no_such_key"), nullptr);
   EXPECT_EQ(plain_key("--tensor-model-parallel-size"), "tensor_model_parallel_size");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows. Formats of ours stand here; those of another tool have a file of their own.
+// Lists the formats. Espalier's own are defined here; those of another tool have their own file.
 #include "espalier/exchange.h"
 
 #include <algorithm>
@@ -116,7 +116,7 @@ std::vector<const Exporter*> exporters_of(std::string_view engine) {
   if (model == nullptr) return out;
   for (const std::string& name : model->formats) {
     out.push_back(find_exporter(name));
-    ESPALIER_CHECK(out.back() != nullptr);  // data/engines.yaml names formats that there are
+    ESPALIER_CHECK(out.back() != nullptr);  // data/engines.yaml names existing formats
   }
   return out;
 }

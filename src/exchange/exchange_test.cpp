@@ -17,14 +17,14 @@ namespace {
 
 using testing::HasSubstr;
 
-/// GPT-2 on four devices.
+/// Returns a job of GPT-2 on four devices.
 Job job() {
   auto loaded = load_job_file(ESPALIER_SOURCE_DIR "/examples/gpt2-on-4xrtx4090.yaml", {"training.global_batch=8"});
   EXPECT_TRUE(loaded) << (loaded ? "" : loaded.error().message());
   return std::move(*loaded);
 }
 
-/// Two stages of two data-parallel replicas.
+/// Returns a plan of two stages with two data-parallel replicas.
 Plan plan_of(const Job& job) {
   Strategy s;
   s.dp = 2;
@@ -44,8 +44,9 @@ TEST(Exchange, APlanComesBackFromItsOwnFormat) {
   EXPECT_EQ(back->plan, plan);
 }
 
-// The file says layers, degrees and micro-batches; inputs and engine come from the job. Overlaps are not in the file:
-// the import sets those of Galvatron's runtime, so that stages and degrees are compared and not whole plans.
+// The file holds layers, degrees and micro-batches; inputs and engine come from the job. Overlaps are not in the
+// file, and the import sets those of Galvatron's runtime. The test therefore compares stages and degrees instead of
+// whole plans.
 TEST(Exchange, GalvatronsStrategyGoesThereAndBack) {
   const Job one = job();
   Plan plan = plan_of(one);
@@ -84,7 +85,7 @@ TEST(Exchange, WhatIsMissingOrUnknownIsNamed) {
   EXPECT_EQ(wrong.error().kind, ErrorKind::bad_input);
 }
 
-// 2³² + 1 stages are not one stage.
+// A count of 2³² + 1 stages must not wrap to one stage.
 TEST(Exchange, CountsThatNoPlanHasAreRefused) {
   const auto asked = [](const std::string& pp) { return count_of(galvatron_profile(), {nullptr, {}, {{"pp", pp}}}, "pp"); };
   EXPECT_EQ(*asked("2147483647"), 2'147'483'647);
@@ -96,7 +97,7 @@ TEST(Exchange, CountsThatNoPlanHasAreRefused) {
   }
 }
 
-// What refused() lets through has every file that the row requires, and importers ask for options of their row alone.
+// A request that refused() accepts has every file that the row requires. Importers ask only for options of their row.
 TEST(Exchange, ImportersAskForWhatTheirRowLists) {
   EXPECT_THROW((void)required_file({}, "strategy"), base::InternalError);
   EXPECT_THROW((void)option_of(galvatron_strategy(), {}, "colour"), base::InternalError);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edits of lists of flags and launch scripts: whole words of the shell are changed, everything between them stays.
+// Edits lists of flags and launch scripts: whole words of the shell are changed, everything between them stays.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -15,15 +15,16 @@ namespace espalier::exchange {
 namespace {
 
 constexpr const char* kCheckpointing = "--activation_checkpoint.mode";  ///< or a subcommand of torchtitan 0.3
-constexpr char kRemoved = '\x01';  ///< stands where words were until the lines are put in order
+constexpr char kRemoved = '\x01';                                       ///< marks removed words until the lines are put in order
 
-/// '-' and '_' inside a name are the same.
+/// Compares names; '-' and '_' inside a name are the same.
 bool same_name(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return x == y || ((x == '-' || x == '_') && (y == '-' || y == '_')); });
 }
 
-/// Ends the values of a flag: the end of a command, the next flag, an array, an operator of the shell.
+/// Returns whether a token ends the values of a flag: the end of a command, the next flag, an array, or an operator
+/// of the shell.
 bool is_break(const ShellToken& token) {
   static const std::vector<std::string> kWords = {"|", "||", "&", "&&", ">", ">>", "<", "2>&1"};
   const std::string& t = token.text;
@@ -36,19 +37,19 @@ bool is_plain_word(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
-/// Bytes of the file; `whole_quotes`: they lie inside quotes of their own.
+/// Marks bytes of the file. `whole_quotes` means that matching quotes enclose them.
 struct ByteRange {
   std::size_t begin = 0, end = 0;
   bool own_quotes = false;
 };
 
-/// A flag of the file and where its value is; an empty value range: it has none.
+/// Holds the place of a flag in the file and of its value. An empty value range means that it has none.
 struct FlagSite {
   std::int64_t line = 0;
   std::string name;
   ByteRange flag, value;
-  std::size_t end = 0;     ///< behind flag and values
-  bool in_string = false;  ///< of a quoted string that is split into words later
+  std::size_t end = 0;     ///< after flag and values
+  bool in_string = false;  ///< inside a quoted string that is split into words later
   [[nodiscard]] bool has_value() const { return value.begin < value.end || value.own_quotes; }
 };
 
@@ -88,7 +89,7 @@ class FlagFile {
   }
   void remove(const FlagSite& p) { replace({p.flag.begin, p.end, false}, std::string(1, kRemoved)); }
 
-  /// The value of the one word that assigns the variable a literal; nothing where none or several do.
+  /// Returns the value of the one word that assigns the variable a literal; nothing where none or several do.
   [[nodiscard]] std::optional<std::pair<ByteRange, std::int64_t>> assignment(const std::string& name) const {
     std::optional<std::pair<ByteRange, std::int64_t>> out;
     for (const ShellToken& token : tokens_) {
@@ -102,7 +103,7 @@ class FlagFile {
     return out;
   }
 
-  /// "full" of the word "activation-checkpoint:full".
+  /// Returns the range of "full" in the word "activation-checkpoint:full".
   [[nodiscard]] std::optional<std::pair<ByteRange, std::int64_t>> subcommand(std::string_view name) const {
     for (const ShellToken& token : tokens_)
       if (!token.ends && !token.quoted && token.text.size() > name.size() && token.text[name.size()] == ':' &&
@@ -111,8 +112,8 @@ class FlagFile {
     return std::nullopt;
   }
 
-  /// Behind the last flag, where nothing follows: flags behind a subcommand would be its own. Whether there is such a
-  /// place.
+  /// Adds a flag after the last one, provided that nothing follows, since a subcommand would take flags behind it.
+  /// Returns whether there is such a place.
   bool append(const std::string& word) {
     for (std::size_t i = tokens_.size(); i-- > 0;) {
       if (tokens_[i].ends || !is_flag_word(tokens_[i].text)) continue;
@@ -126,7 +127,7 @@ class FlagFile {
     return false;
   }
 
-  /// The changes from the last to the first; of several at one place the first stands first.
+  /// Applies the changes from the last to the first. Several changes at one place appear in their order.
   [[nodiscard]] std::string text() const {
     std::vector<Change> changes = changes_;
     std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.begin < b.begin; });
@@ -144,12 +145,12 @@ class FlagFile {
     std::string text;
   };
 
-  /// Without the quotes that enclose all of it.
+  /// Returns the range without quotes that enclose all of it.
   [[nodiscard]] ByteRange inside_quotes(std::size_t begin, std::size_t end) const {
     const bool quotes = end - begin >= 2 && (text_[begin] == '"' || text_[begin] == '\'') && text_[end - 1] == text_[begin];
     return quotes ? ByteRange{begin + 1, end - 1, true} : ByteRange{begin, end, false};
   }
-  /// The value of "NAME=VALUE"; quotes may enclose all of it or the value.
+  /// Returns the value of "NAME=VALUE". Quotes may enclose all of it or the value.
   [[nodiscard]] ByteRange behind_equals(const ShellToken& token) const {
     const ByteRange word = inside_quotes(token.begin, token.end);
     const std::size_t value = text_.find('=', word.begin) + 1;
@@ -171,12 +172,12 @@ class FlagFile {
     p.value = last == i + 1 ? inside_quotes(tokens_[last].begin, tokens_[last].end)
                             : ByteRange{tokens_[i + 1].begin, tokens_[last].end, false};
     p.end = tokens_[last].end;
-    // words follow each other
+    // Words must follow each other.
     ESPALIER_CHECK(p.flag.end <= p.value.begin && p.value.end <= p.end && p.end <= text_.size());
     return p;
   }
 
-  /// Lines that held nothing but what was removed go; a command whose last line goes ends in the line before.
+  /// Removes lines that only held removed words. A command whose last line is removed ends in the line before.
   static std::string in_order(const std::string& text) {
     std::vector<std::string> lines;
     for (std::size_t at = 0; at < text.size();) {
@@ -218,7 +219,7 @@ class FlagFile {
   std::vector<Change> changes_;
 };
 
-/// NAME of "$NAME" and "${NAME}"; empty: another value.
+/// Returns NAME for "$NAME" and "${NAME}"; empty for another value.
 std::string plain_variable(std::string_view value) {
   if (!value.starts_with('$')) return "";
   value.remove_prefix(1);
@@ -263,7 +264,7 @@ class Edits {
     edits_.push_back({place.name, place.has_value() ? value : kSwitch, w.after, place.line});
     file_.set(place, w.after, w.words == WantedValue::Words::several);
   }
-  /// Whether the variable's own assignment gives the value.
+  /// Changes the variable's assignment to the value. Returns whether the variable then has it.
   bool assign(const std::string& name, const std::string& value) {
     const auto known = std::find_if(assigned_.begin(), assigned_.end(), [&](const auto& one) { return one.first == name; });
     if (known != assigned_.end()) return known->second == value;

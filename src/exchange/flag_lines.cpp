@@ -18,7 +18,8 @@ constexpr std::size_t kMostScriptBytes = 4u << 20;
 constexpr std::size_t kMostFlags = 5000;
 
 bool is_flag(const ShellWord& word) { return !word.token.is_word && !word.token.ends && is_flag_word(word.token.text); }
-/// torchtitan's command line from 0.3 on: "activation-checkpoint:full" is a word of its own.
+/// Returns whether a word is a subcommand of torchtitan's command line (from 0.3 on), such as
+/// "activation-checkpoint:full".
 bool is_subcommand(const ShellWord& word) {
   constexpr std::string_view kWords[] = {"activation-checkpoint:", "activation_checkpoint:"};
   const std::string& text = word.token.text;
@@ -29,14 +30,14 @@ bool is_subcommand(const ShellWord& word) {
 bool is_array(std::string_view text) {
   return text.find("[@]") != std::string_view::npos || text.find("[*]") != std::string_view::npos;
 }
-/// Programs that launchers start: what precedes them is theirs.
+/// Returns whether a word is a program that launchers start. The words before it belong to the launcher.
 bool is_program(std::string_view text) {
   constexpr std::array<std::string_view, 12> kPrograms = {"bash", "sh",   "python", "python3",    "torchrun", "deepspeed",
                                                           "srun", "exec", "mpirun", "accelerate", "numactl",  "env"};
   return std::find(kPrograms.begin(), kPrograms.end(), text) != kPrograms.end();
 }
 
-/// What stands between flags and is no value.
+/// Returns whether a word between flags is not a value.
 bool is_break(const ShellWord& word) {
   constexpr std::array<std::string_view, 8> kWords = {"|", "||", "&", "&&", ">", ">>", "<", "2>&1"};
   const std::string& t = word.token.text;
@@ -53,7 +54,7 @@ bool has_no_effect(const std::string& key) {
   return row != nullptr && row->verdict == KeyRow::Verdict::without_effect;
 }
 
-/// "NAME" and the value of an override of Hydra that a trainer hands to Megatron-LM; empty: another word.
+/// Holds the name and the value of a Hydra override that a trainer passes to Megatron-LM; empty for another word.
 struct HydraOverride {
   std::string name, value;
 };
@@ -114,7 +115,7 @@ class FlagScan {
     return out;
   }
 
-  /// The place behind the flag and its values.
+  /// Returns the place behind the flag and its values.
   std::size_t flag(std::size_t i) {
     ESPALIER_CHECK(i < words_.size() && is_flag(words_[i]));
     const ShellWord& word = words_[i];
@@ -151,12 +152,13 @@ class FlagScan {
   [[nodiscard]] bool is_value(std::size_t i) const {
     return i < words_.size() && !is_flag(words_[i]) && !is_break(words_[i]) && !is_subcommand(words_[i]);
   }
-  /// "$EXTRA" whose flags are read where it is assigned.
+  /// Returns whether a word is a variable such as "$EXTRA" whose flags are read where it is assigned.
   [[nodiscard]] bool holds_flags_alone(const ShellWord& word) const {
     const auto at = script_.assigned.find(variable_in(word.raw));
     return at != script_.assigned.end() && at->second;
   }
-  /// "$EXTRA" behind the values, which nothing assigns: nobody knows the flags that it may hold.
+  /// Returns whether a variable after the values, such as "$EXTRA", is never assigned. The flags that it may hold are
+  /// unknown.
   bool ends_values(std::size_t i, const std::string& before) {
     const ShellWord& word = words_[i];
     const std::string name = word.known ? "" : variable_in(word.raw);
@@ -186,7 +188,7 @@ class FlagScan {
     ESPALIER_CHECK(!setting.key.empty() && setting.line > 0 && !setting.value.empty());
     const auto [at, fresh] = seen_.try_emplace(setting.key, setting);
     if (!fresh && at->second.value != setting.value && (setting.condition > 0 || at->second.condition > 0)) {
-      // Which of them holds is not known: the first stands for both, under the condition.
+      // It is unknown which of them applies, so the first represents both, under the condition.
       const Setting& open = setting.condition > 0 ? setting : at->second;
       for (Setting& flag : out_.flags)
         if (flag.key == setting.key) {

@@ -12,7 +12,7 @@
 namespace espalier::exchange {
 namespace {
 
-/// Blocks of a range: the embedding is layer 0, the head the last.
+/// Counts the blocks of a range. The embedding is layer 0, the head the last.
 std::int32_t blocks_of(const Model& model, const LayerRange& range) {
   std::int32_t blocks = 0;
   for (std::int32_t l = range.first; l <= range.last; ++l)
@@ -46,7 +46,7 @@ std::vector<FormatRule> rules_of_rows(std::string_view prefix, std::span<const F
 std::optional<FormatFault> fault_of_rows(std::string_view prefix, std::span<const FormatRow> rows, const Job& job,
                                          const Plan& plan, const Pipeline& pipeline) {
   for (const FormatRow& row : rows) {
-    ESPALIER_CHECK(row.found != nullptr && !row.expected.empty());  // a rule asks something, and says what it wants
+    ESPALIER_CHECK(row.found != nullptr && !row.expected.empty());  // a rule has a check and a demand
     if (std::string found = row.found(job, plan, pipeline); !found.empty())
       return FormatFault{cat(prefix, "-", row.name), std::move(found), std::string(row.expected), std::string(row.hint)};
   }
@@ -57,7 +57,7 @@ const EngineModel& engine_written_for(std::string_view format, std::string_view 
   if (const EngineModel* own = find_engine(plan.engine))
     if (std::find(own->formats.begin(), own->formats.end(), format) != own->formats.end()) return *own;
   const EngineModel* usual = find_engine(engine);
-  ESPALIER_CHECK(usual != nullptr);  // formats name engines that there are
+  ESPALIER_CHECK(usual != nullptr);  // formats name existing engines
   return *usual;
 }
 
@@ -82,8 +82,8 @@ std::optional<FormatFault> engine_fault_of(const FormatRows& rows, const Job& jo
 
 std::optional<FormatFault> fault_of(const FormatRows& rows, const Job& job, const Plan& plan) {
   if (auto broken = engine_fault_of(rows, job, plan)) return broken;
-  const Pipeline& pipeline = plan.only_pipeline();  // the engine's rules reject several
-  // of engines that run more than the file can say
+  const Pipeline& pipeline = plan.only_pipeline();  // the engine's rules reject several pipelines
+  // Some engines can run more than the file can express.
   if (std::string found = own_strategies(job, pipeline); !found.empty())
     return FormatFault{engine_rule_id(engine_written_for(rows.format, rows.engine, plan), "LAYERS"), std::move(found),
                        "one strategy for all layers"};
@@ -113,7 +113,7 @@ bool has_engine_option(const Plan& plan, std::string_view option) {
 
 namespace {
 
-/// Options of the plan's engine that the training script sets.
+/// Returns options of the plan's engine that the training script sets.
 std::vector<std::string> options_of_script(const Plan& plan) {
   std::vector<std::string> out;
   const EngineModel* base = find_engine(base_engine(plan.engine));
@@ -124,7 +124,8 @@ std::vector<std::string> options_of_script(const Plan& plan) {
   return out;
 }
 
-/// Lists what is left to the training script, and what was lost: "# not as planned: MEG-P2P: …". Empty: nothing.
+/// Lists the settings left to the training script, and the lost ones: "# not as planned: MEG-P2P: …". Empty where
+/// there are none.
 std::string lost_lines(const ExportRequest& request) {
   std::string out;
   for (const std::string& what : left_to_script(request.plan)) out += cat("# from the script that trains: ", what, "\n");

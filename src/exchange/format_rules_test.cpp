@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules that keep formats from writing plans: the rules of the engine first, then those of the format alone, of which
-// every id accepts one plan and refuses another and stands in docs/engine-rules.md with what it demands; and what can
-// be left out is left out and listed.
+// Tests rules that keep formats from writing plans. The rules of the engine come first, then those of the format
+// alone. Every id accepts one plan, rejects another, and appears in docs/engine-rules.md with its demand. Features
+// that can be left out are left out and listed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,8 +37,8 @@ Job job_of(const std::string& engine) {
   return std::move(*job);
 }
 
-/// Sixteen devices; with stages a pipeline of two. A plan that the engine of every format runs, with a ZeRO stage that
-/// it has.
+/// Returns a plan on sixteen devices that the engine of every format runs, with a ZeRO stage that the engine has.
+/// With `stages` it is a pipeline of two.
 Case sound(bool stages, ZeroStage zero = ZeroStage::parameters) {
   Job job = job_of("generic");
   Strategy s;
@@ -55,7 +55,7 @@ Case sound_for(const Exporter& format, bool stages) {
   return sound(stages, format.engine.starts_with("megatron") ? ZeroStage::optimizer : ZeroStage::parameters);
 }
 
-/// Every range, so that the plan stays uniform.
+/// Changes every range, so that the plan stays uniform.
 void in_all(Plan& plan, const std::function<void(Strategy&)>& change) {
   for (Stage& stage : plan.only_pipeline().stages)
     for (Chunk& chunk : stage.chunks)
@@ -63,7 +63,8 @@ void in_all(Plan& plan, const std::function<void(Strategy&)>& change) {
 }
 
 using Break = std::function<void(Case&)>;
-/// By id, without the prefix where several formats have it: what breaks the rule and none of the engine.
+/// Returns, by id, changes that break only this rule and none of the engine. The id has no prefix where several
+/// formats share it.
 std::map<std::string, Break> breaks() {
   std::map<std::string, Break> out;
   const auto of_fsdp1 = [](const std::function<void(Strategy&)>& change) {
@@ -79,7 +80,7 @@ std::map<std::string, Break> breaks() {
   out["NODE-SHARDS"] = of_fsdp1([](Strategy& s) { s.shard = 4; });
   out["OPTIONS"] = [](Case& c) { c.plan.engine = "megatron-core+fused-experts"; };
   out["NO-OPTIONS"] = [](Case& c) { c.plan.engine = "megatron-bridge+bf16-moments"; };
-  // Chunks of 5, 8, 3 and 16 blocks: no weights of the ends deal them so.
+  // No weights of the ends give chunks of 5, 8, 3 and 16 blocks.
   out["CUT"] = [](Case& c) {
     Pipeline& pipeline = c.plan.only_pipeline();
     pipeline.schedule.kind = ScheduleKind::interleaved;
@@ -94,7 +95,7 @@ std::map<std::string, Break> breaks() {
 
 bool of_pipelines(const std::string& format, const std::string& name) { return format == "schedule-csv" || name == "CUT"; }
 
-/// Changes that break a rule of the engine, in every format that writes a framework's files.
+/// Tests changes that break a rule of the engine, in every format that writes a framework's files.
 TEST(FormatRules, TheEngineIsAskedFirst) {
   for (const Exporter& format : exporters()) {
     if (format.engine.empty()) continue;
@@ -205,7 +206,7 @@ TEST(ClosestPlan, DegreesAreNeverChanged) {
   EXPECT_FALSE(closest_plan(*find_exporter("megatron-core"), several.job, several.plan));
 }
 
-// Megatron-LM has ZeRO-1 at most: of ZeRO-3 over all ranks the nearest that it has.
+// Megatron-LM has ZeRO-1 at most, so that ZeRO-3 over all ranks becomes the nearest stage that it has.
 TEST(ClosestPlan, TheNearestZeroStage) {
   const Case c = sound(false);
   const auto closest = closest_plan(*find_exporter("megatron-core"), c.job, c.plan);
@@ -238,8 +239,8 @@ TEST(Recipes, BridgeSetsWhatThePlanDecides) {
     EXPECT_THAT(*text, HasSubstr(line));
 }
 
-// Megatron's offload is refused by its own validation without the optimizer that keeps types apart (validate_args of
-// core 0.19).
+// Megatron's own validation rejects offload without the optimizer that keeps types apart (validate_args of core
+// 0.19).
 TEST(Recipes, MegatronOffloadsAndItsEngineHasOptions) {
   Case c = sound(false);
   in_all(c.plan, [](Strategy& s) {
@@ -255,7 +256,7 @@ TEST(Recipes, MegatronOffloadsAndItsEngineHasOptions) {
     EXPECT_THAT(*text, HasSubstr(flag));
   const std::size_t aware = text->find("--use-precision-aware-optimizer");
   ASSERT_NE(aware, std::string::npos);
-  EXPECT_EQ(text->find("--use-precision-aware-optimizer", aware + 1), std::string::npos);  // once
+  EXPECT_EQ(text->find("--use-precision-aware-optimizer", aware + 1), std::string::npos);  // only once
   const auto recipe = find_exporter("megatron-bridge")->write({c.job, c.plan});
   EXPECT_FALSE(recipe);
   c.plan.engine = "megatron-bridge";

@@ -14,11 +14,11 @@ namespace {
 
 constexpr FormatRows kFsdp2Rows = {"fsdp2-recipe", "fsdp2", "FSDP"};
 
-/// Blocks may differ (engine rule FSDP-LAYERS says in what), so that no row asks for one strategy.
+/// Blocks may differ (engine rule FSDP-LAYERS lists how), so that no row requires one strategy.
 std::vector<FormatRule> fsdp2_rules() { return {}; }
 std::optional<FormatFault> fsdp2_fault(const Job& job, const Plan& plan) { return engine_fault_of(kFsdp2Rows, job, plan); }
 
-/// Wrapping of one layer in the module.
+/// Describes how one layer is wrapped in the module.
 struct WrappedLayer {
   bool block = false, frees = false;
   const char* recompute = "none";
@@ -40,7 +40,7 @@ std::vector<WrappedLayer> layers_of(const Job& job, const Pipeline& pipeline) {
   return out;
 }
 
-/// "['full'] * 3 + ['none'] * 5"
+/// Writes a list with repeats: "['full'] * 3 + ['none'] * 5".
 std::string repeated(const std::vector<std::string>& words) {
   std::string out;
   for (std::size_t i = 0; i < words.size();) {

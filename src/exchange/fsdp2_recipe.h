@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as a Python module for PyTorch's fully_shard: the mesh, and for each block whether its parameters are freed
-// after the forward pass and what of it is recomputed. Tensor and context parallelism are applied by the user's code
+// Writes a plan as a Python module for PyTorch's fully_shard: the mesh, and per block whether its parameters are
+// freed after the forward pass and which part is recomputed. The user's code applies tensor and context parallelism
 // over the mesh that the module returns.
 #pragma once
 

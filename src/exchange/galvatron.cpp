@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-/// The plan of a strategy document, with the inputs of the job embedded.
+/// Returns the plan of a strategy document, with the inputs of the job embedded.
 Result<Plan> plan_of_job(const galvatron::StrategyDocument& document, const Job& job, SequenceParallel tensor_groups) {
   auto plan = galvatron::plan_of(document, job.model, job.cluster, job.training, tensor_groups);
   if (!plan) return plan;
@@ -47,7 +47,7 @@ Result<ImportedPlan> read_strategy(const ImportRequest& request) {
 
 constexpr FormatRows kStrategyRows = {"galvatron", "galvatron", "GAL"};
 
-/// All that a strategy file cannot say is a rule of the engine.
+/// Returns no rules, since the engine's rules cover everything that a strategy file cannot express.
 std::vector<FormatRule> strategy_rules() { return {}; }
 
 std::optional<FormatFault> strategy_fault(const Job& job, const Plan& plan) {
@@ -62,7 +62,7 @@ Result<std::string> write_strategy(const ExportRequest& request) {
   if (Status refused = unsupported(request.plan)) return *refused;  // a fault of the plan, whatever the format
   if (const auto broken = strategy_fault(request.job, request.plan)) return to_error(*broken, galvatron_export());
   const auto document = galvatron::document_of(request.plan);
-  ESPALIER_CHECK(document.ok());  // its rules are kept
+  ESPALIER_CHECK(document.ok());  // the plan keeps its rules
   return galvatron::to_json(*document);
 }
 

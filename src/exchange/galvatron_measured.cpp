@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Galvatron's profile files from what this machine was measured to take.
+// Writes Galvatron's profile files from times and peaks measured on this machine.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -24,7 +24,7 @@ Error refused(std::string found, std::string expected) {
 
 // ---- times --------------------------------------------------------------------------------------------------------
 
-/// Seconds of a layer's forward pass on one rank, of a whole micro-batch.
+/// Returns the seconds of a layer's forward pass on one rank, for a whole micro-batch.
 double forward_s(const Job& job, const LayerKind& kind, std::int64_t samples) {
   double seconds = 0;
   for (const Operator& op : kind.operators) {
@@ -50,7 +50,7 @@ galvatron::ComputationProfile computation_of(const Job& job, const LayerKind& bl
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
-/// Peaks of the fullest rank of a stage, by {tp, stages, recomputed, blocks, samples}.
+/// Holds peaks of the fullest rank of a stage, by {tp, stages, recomputed, blocks, samples}.
 using RunKey = std::tuple<std::int32_t, std::int32_t, bool, std::int64_t, std::int64_t>;
 class Peaks {
  public:
@@ -62,7 +62,8 @@ class Peaks {
     std::sort(samples_.begin(), samples_.end());
   }
 
-  /// Of the fewest and of the most samples; nothing: one of the two did not run.
+  /// Fits a line through the runs with the fewest and the most samples. There is no line where one of the two did not
+  /// run.
   struct Line {
     double at_first = 0, per_sample = 0, first = 1;
     [[nodiscard]] double fixed() const { return at_first - per_sample * first; }
@@ -91,7 +92,7 @@ class Peaks {
 
 double megabytes(double bytes) { return std::max(0.0, bytes) / kMebibyte; }
 
-/// What a block adds; nothing: runs of one and of two blocks are not there.
+/// Returns the memory that a block adds; nothing where runs of one and of two blocks are missing.
 std::optional<Peaks::Line> of_a_block(const Peaks& peaks, std::int32_t tp, bool recomputed) {
   const auto one = peaks.line(tp, 1, recomputed, 1, 0), two = peaks.line(tp, 1, recomputed, 2, 0);
   if (!one || !two) return std::nullopt;
@@ -140,7 +141,7 @@ struct MeasuredNetwork {
   galvatron::CollectiveTimes times;
 };
 
-/// Ranks of the group follow each other in the list of all.
+/// Returns whether ranks of the group are consecutive in the list of all.
 bool consecutive(const runlog::NcclTable& t) {
   std::int64_t last = -1;
   for (const auto& [node, place] : t.members) {
@@ -151,7 +152,8 @@ bool consecutive(const runlog::NcclTable& t) {
   return true;
 }
 
-/// Ranks of the group lie as far apart as the whole list allows: neighbours of a pipeline of that many stages.
+/// Returns whether ranks of the group are as far apart as the whole list allows, as neighbours in a pipeline of that
+/// many stages.
 bool across(const runlog::NcclTable& t) {
   if (t.members.size() < 2) return false;
   const auto rank = [&t](std::size_t i) { return t.members[i].first * t.active_per_node + t.members[i].second; };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profile files of Galvatron, from measurements whose every part is known: what is written is read again and is what
-// went in.
+// Tests profile files of Galvatron written from measurements whose every part is known. The written files are read
+// again and match the input.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -13,7 +13,7 @@
 namespace espalier::exchange::galvatron_measured_test {
 namespace {
 
-/// Two blocks; every operator takes 1 ms and 1 µs a token forward.
+/// Returns a job of two blocks. Every operator takes 1 ms and 1 µs per token in the forward pass.
 Job measured_job() {
   auto job = load_job(
       "model: {model_type: llama, hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 4, "
@@ -43,8 +43,8 @@ std::vector<std::int64_t> bytes(const std::vector<double>& mib) {
   return out;
 }
 
-/// A block has 20 MiB of states and 3 of activations a sample, 1 where it is recomputed; the embedding 60 and 2, the
-/// head 40 and 5.
+/// A block has 20 MiB of states and 3 MiB of activations per sample, 1 where it is recomputed. The embedding has 60
+/// and 2, the head 40 and 5.
 std::vector<MemoryRun> runs() {
   std::vector<MemoryRun> out;
   for (const std::int64_t b : {1, 4}) {
@@ -76,7 +76,7 @@ TEST(GalvatronProfile, TimesAreThoseOfOperators) {
   const auto times = galvatron::read_computation_profile(text_of(*files, "computation_profiling_fp32.json"), "c");
   ASSERT_TRUE(times) << times.error().message();
   ASSERT_EQ(times->times.size(), 4u);
-  // Of four samples, 128 tokens: 1.128 ms an operator, a quarter of it a sample.
+  // Four samples of 128 tokens take 1.128 ms per operator; a sample takes a quarter of it.
   const auto operators = static_cast<double>(job.model.layer(1).operators.size());
   EXPECT_EQ(times->times[2].batch, 4);
   EXPECT_NEAR(times->times[2].ms_per_sample, operators * 1.128 / 4, 1e-9);
@@ -103,7 +103,7 @@ TEST(GalvatronProfile, MemoryIsTheDifferenceOfRuns) {
   EXPECT_NEAR(memory->plain.first_stage.at(32).activation_mb.at(1), 2, 1e-4);
   EXPECT_NEAR(memory->plain.last_stage.at(32).states_mb.at(1), 40, 1e-4);
   EXPECT_NEAR(memory->plain.last_stage.at(32).activation_mb.at(1), 5, 1e-4);
-  measured.memory.pop_back();  // the stages of four samples, then the pair of one block
+  measured.memory.pop_back();  // drops the stages of four samples, then the pair of one block
   EXPECT_TRUE(galvatron_profile(job, measured));
   measured.memory.pop_back();
   measured.memory.pop_back();
@@ -118,7 +118,7 @@ std::string table(const std::string& program, const std::vector<int>& groups, do
   return out + "  4194304  1048576  float  none  -1  " + std::to_string(microseconds) + "  1  1  0\n# Avg bus bandwidth : 0\n";
 }
 
-// 4 MiB in 100 ms are 0.04 of Galvatron's GB/s; on the bus of two ranks 2·½ of it.
+// 4 MiB in 100 ms are 0.04 of Galvatron's GB/s. The bus of two ranks has 2·½ of it.
 TEST(GalvatronProfile, GroupsOfTheNetworkAreNamedAsTheyLie) {
   const Job job = measured_job();
   MachineMeasurements measured;

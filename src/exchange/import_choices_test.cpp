@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an imported file leaves open, or says in a way that moves the answer: "auto", keys that are known and not
+// Tests settings that an imported file leaves open, or that change the answer: "auto", keys that are known and not
 // modelled, conditions of the shell, weights of stages, offload. None of it is guessed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// A request for 8 devices, with what training scripts say.
+/// Returns a request for 8 devices, with typical arguments of training scripts.
 ConfigurationRequest request_of(const std::string& text) {
   ConfigurationRequest out{"file", text, 8, {}, 64, 0, 1, "", nullptr};
   return out;
@@ -58,7 +58,7 @@ TEST(Auto, OfThePrecisionIsAsked) {
                                                    HasSubstr("--set training.precision=bf16")));
   request.precision = "fp16";
   EXPECT_EQ(read("deepspeed", request).precision, "fp16");
-  // The other one is on: what is left open is off.
+  // The other one is on, so that the open one is off.
   EXPECT_EQ(read("deepspeed", request_of("{\"bf16\": {\"enabled\": true}, \"fp16\": {\"enabled\": \"auto\"}}")).precision,
             "bf16");
   EXPECT_EQ(read("deepspeed", request_of("{}")).precision, "fp32");
@@ -78,7 +78,7 @@ TEST(Auto, OfOtherKeysIsListedWithWhoFillsIt) {
               HasSubstr("expected 0, 1, 2 or 3"));
 }
 
-/// Accelerate's file that names `json`.
+/// Returns Accelerate's file that names `json`.
 ConfigurationRequest named(const std::string& json, const std::string& precision) {
   ConfigurationRequest out =
       request_of("distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: ds.json}\n" + precision);
@@ -90,7 +90,7 @@ TEST(Auto, IsFilledByAcceleratesMixedPrecision) {
   EXPECT_EQ(read("accelerate", named(kAuto, "mixed_precision: bf16\n")).precision, "bf16");
   EXPECT_EQ(read("accelerate", named(kAuto, "mixed_precision: 'no'\n")).precision, "fp32");
   EXPECT_THAT(refusal("accelerate", named(kAuto, "")), HasSubstr("--set training.precision=bf16"));
-  // set_mixed_precision: a section that is absent is added, one that says false stays off, the other half precision is
+  // As in set_mixed_precision, an absent section is added and one with false stays off. The other half precision is
   // an error.
   EXPECT_EQ(read("accelerate", named("{}", "mixed_precision: bf16\n")).precision, "bf16");
   EXPECT_EQ(read("accelerate", named("{\"bf16\": {\"enabled\": false}}", "mixed_precision: bf16\n")).precision, "fp32");
@@ -164,7 +164,7 @@ TEST(ShellConditions, OfBranchesAndOperators) {
   EXPECT_EQ(condition_of("[ -n \"$X\" ] && E=\"--tp 2\"\n--pp 1\n", "pp"), 0);
   EXPECT_EQ(condition_of("[[ $X ]] ||\n  E+=(--tp 2)\n", "tp"), 1);
   EXPECT_EQ(condition_of("grep -q y z && export E='--tp 2'\n", "tp"), 1);
-  // What is merely run after something else is run.
+  // A command that merely follows another one always counts as run.
   EXPECT_EQ(condition_of("cd /work && torchrun train.py --tp 2 || exit 1\n", "tp"), 0);
   EXPECT_EQ(condition_of("for i in 1 2; do torchrun --tp 2; done\n", "tp"), 0);
 }
@@ -175,7 +175,7 @@ TEST(ShellConditions, TestsAndPatternsHoldNoFlags) {
       "if [ $1 = --help ]; then exit; elif [ $1 == --version ]; then exit; fi\n--pp 2 --tp $TP\n";
   EXPECT_EQ(condition_of(parsing, "tp"), 0);
   for (const char* key : {"debug", "dry_run", "help", "version"}) EXPECT_EQ(condition_of(parsing, key), -1) << key;
-  EXPECT_EQ(condition_of("if that is a word of prose\n--tp 2\n", "tp"), 0);  // a block that does not end is none
+  EXPECT_EQ(condition_of("if that is a word of prose\n--tp 2\n", "tp"), 0);  // an unterminated block is not a block
 }
 
 TEST(ShellConditions, RefuseWhatTheyWouldChange) {
@@ -187,7 +187,7 @@ TEST(ShellConditions, RefuseWhatTheyWouldChange) {
                     HasSubstr("--ignore tensor_model_parallel_size")));
   request.ignored = {"tensor_model_parallel_size"};
   EXPECT_EQ(read("megatron-args", request).strategy.tp, 1);
-  // Two values, one for each branch: neither is taken.
+  // There are two values, one per branch, and neither is taken.
   request =
       request_of(std::string(kFlags) +
                  "\nif [ $A ]; then\nT='--pipeline-model-parallel-size 2'\nelse\nT='--pipeline-model-parallel-size 4'\nfi\n");
@@ -218,14 +218,14 @@ TEST(FlagLines, VariablesBehindValuesEndThem) {
 // ---- stages of torchtitan -----------------------------------------------------------------------------------------
 
 TEST(TitanBlocks, EarlierStagesHaveOneMore) {
-  // 12 + 1 + 1 = 14 over 4: 3, and one more for the first two; then one less at both ends.
+  // 12 + 1 + 1 = 14 over 4 stages is 3, and one more for the first two; then both ends have one less.
   EXPECT_THAT(titan_blocks(12, 4, 1, 1), ElementsAre(3, 4, 3, 2));
   EXPECT_THAT(titan_blocks(12, 4, 0, 0), ElementsAre(3, 3, 3, 3));
   EXPECT_THAT(titan_blocks(12, 2, 3, 1), ElementsAre(5, 7));
   EXPECT_TRUE(titan_blocks(12, 4, 10, 1).empty());  // 23 / 4 = 5 layers, less than the 10 that the first would lack
 }
 
-/// A cluster of 16 devices with hosts, as a file.
+/// Returns a cluster of 16 devices with hosts, as a file.
 std::string cluster_path() {
   const std::string path = testing::TempDir() + "import_choices_cluster.yaml";
   std::ofstream(path) << "{nodes: 2, devices_per_node: 8, device: a100-sxm-80gb, host: {memory: 2TB, memory_bandwidth: 400GB/s, "
@@ -233,7 +233,7 @@ std::string cluster_path() {
   return path;
 }
 
-/// Twelve blocks that torchtitan has, as a file.
+/// Returns a model of twelve blocks that torchtitan has, as a file.
 std::string llama_path() {
   const std::string path = testing::TempDir() + "import_choices_llama.json";
   std::ofstream(path) << R"({"model_type": "llama", "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12,
@@ -241,7 +241,7 @@ std::string llama_path() {
   return path;
 }
 
-/// What the format's own export of the configuration says, imported again.
+/// Checks that the format's own export of the configuration is imported unchanged.
 void comes_back(const std::string& engine, const std::string& exporter, const char* importer, const Strategy& s,
                 const Schedule& schedule) {
   const std::string model = engine == "torchtitan" ? llama_path() : std::string(ESPALIER_SOURCE_DIR) + "/models/gpt2/config.json";
@@ -282,7 +282,7 @@ TEST(ComesBack, TorchtitanWithItsRecomputation) {
                {ScheduleKind::one_f_one_b, 1, 1, 4, 1});
 }
 
-// Each as itself: what selective means under the engine, attention alone, and both.
+// Each selection comes back as itself: the engine's selective recomputation, attention alone, and both.
 TEST(ComesBack, ModulesOfMegatron) {
   using enum RecomputeModule;
   for (const RecomputeModules modules : {RecomputeModules{}, RecomputeModules{core_attn}, RecomputeModules{mlp},
@@ -344,9 +344,9 @@ TEST(TorchtitanImport, StagesFollowTheWeightsOfTheEnds) {
               ElementsAre(4, 4, 3, 3));  // 3, 4, 3, 2 and the ends' layers
   EXPECT_THAT(blocks("--parallelism.pipeline_parallel_first_stage_less_layers 2"), ElementsAre(3, 4, 4, 3));
   EXPECT_TRUE(blocks("--parallelism.pipeline_parallel_first_stage_less_layers 10").empty());
-  // 12 + 4 + 1 = 17: 5, 4, 4, 4 before the first has 4 and the last 1 less: more than the 3 of even stages.
+  // 12 + 4 + 1 = 17 gives 5, 4, 4, 4 before the first has 4 and the last 1 less. That exceeds the 3 of even stages.
   EXPECT_THAT(blocks("--parallelism.pipeline_parallel_first_stage_less_layers 4", "full"), ElementsAre(2, 4, 4, 4));
-  // 1, 4, 4, 3 blocks: every second one of the fullest are 2, which the first stage does not have.
+  // With 1, 4, 4, 3 blocks, every second one of the fullest stage makes 2, which the first stage does not have.
   EXPECT_TRUE(
       blocks("--parallelism.pipeline_parallel_first_stage_less_layers 4 --activation_checkpoint.selective_ac_option 2", "")
           .empty());
@@ -383,7 +383,8 @@ TEST(Missing, IsNamedAllAtOnce) {
               AllOf(HasSubstr("no micro-batch and no sequence length"), HasSubstr("--micro-batch N --sequence-length N")));
 }
 
-// A dump prints what a flag set: both say the same of it, and of two activations that which the model has counts.
+// A dump prints the value that a flag set, so both agree. Where both activations are set, the one that the model has
+// counts.
 TEST(Fusions, FlagsAndDumpsSayTheSame) {
   const std::string head = "---- arguments ----\n", tail = "---- end of arguments ----\n";
   const std::string sound =
@@ -397,7 +398,7 @@ TEST(Fusions, FlagsAndDumpsSayTheSame) {
             kind("  bias_gelu_fusion ..... False\n", "bias_gelu_fusion"));
   EXPECT_EQ(kind("  bias_gelu_fusion ..... False\n", "bias_gelu_fusion"), kNot);
   EXPECT_EQ(kind("  bias_gelu_fusion ..... True\n", "bias_gelu_fusion"), kNone);
-  EXPECT_EQ(kind("  bias_swiglu_fusion ..... False\n", "bias_swiglu_fusion"), kNone);  // a GELU
+  EXPECT_EQ(kind("  bias_swiglu_fusion ..... False\n", "bias_swiglu_fusion"), kNone);  // the model uses GELU
   EXPECT_EQ(kind("  swiglu ..... True\n  bias_swiglu_fusion ..... False\n", "bias_swiglu_fusion"), kNot);
   EXPECT_EQ(kind("  add_bias_linear ..... False\n  bias_gelu_fusion ..... False\n", "bias_gelu_fusion"), kNone);
   EXPECT_EQ(key_of(megatron("--no-masked-softmax-fusion"), "masked_softmax_fusion").kind, kNot);
@@ -465,7 +466,7 @@ TEST(ClusterImports, FiguresThatCannotBeAreRefused) {
   for (const double bad : {0.5, -1.0, 1e300, std::nan("")})
     EXPECT_THAT(cluster_refusal("slurm-topology", topology, "h100-sxm-80gb", bad), HasSubstr("a number from 1 to 1000")) << bad;
   EXPECT_EQ(cluster_refusal("slurm-topology", topology, "h100-sxm-80gb", 2), "accepted");
-  // 18 NVLinks of an H100; a V100 has 6.
+  // An H100 has 18 NVLinks, a V100 has 6.
   const std::string matrix = "GPU0 GPU1\nGPU0 X NV18\nGPU1 NV18 X\n";
   EXPECT_THAT(cluster_refusal("nvidia-smi-topo", matrix, "v100-sxm-32gb"),
               HasSubstr("found 18 NVLinks of a device; expected at most 6"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One whole file of each format: every key of it, how it counts, what it is taken for, and its line; and every default
-// that is taken in its place. Then the degrees and batches that follow, counted by hand on 16 devices.
+// Tests one whole file of each format: every key with its kind, meaning and line, and every default that is taken for
+// a missing key. The degrees and batches that follow are counted by hand on 16 devices.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -225,7 +225,8 @@ TEST(ImportedKeys, Torchtitan) {
              {kNoEffect, "checkpoint.enable_checkpoint", "False", "what is read before the first step and written between steps",
               25},
          });
-  // 2 stages · 2 tensor ranks · 4 shards are the 16 devices; parameters stay gathered between the passes of a pipeline.
+  // 2 stages · 2 tensor ranks · 4 shards are the 16 devices. Parameters stay gathered between the passes of a
+  // pipeline.
   EXPECT_EQ(c.strategy.tp, 2);
   EXPECT_EQ(c.strategy.dp, 4);
   EXPECT_EQ(c.strategy.shard, 4);
@@ -336,7 +337,7 @@ TEST(ImportedKeys, Accelerate) {
           {kNoEffect, "machine_rank", "0", "which processes start where, before the first step", 6},
           {kNoEffect, "main_process_port", "29500", "which processes start where, before the first step", 7},
       });
-  // 2 replicas · 4 shards · 2 tensor ranks are the 16 devices; one sample each: 8 a step.
+  // 2 replicas · 4 shards · 2 tensor ranks are the 16 devices. One sample each makes 8 per step.
   EXPECT_EQ(c.strategy.tp, 2);
   EXPECT_EQ(c.strategy.dp, 8);
   EXPECT_EQ(c.strategy.shard, 4);

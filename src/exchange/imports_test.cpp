@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Imports, hand-counted: flags and their values, layouts, leftovers, host lists, and the degrees of each format.
+// Tests imports, counted by hand: flags and their values, layouts, leftovers, host lists, and the degrees of each
+// format.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +62,7 @@ TEST(FlagLines, ASubcommandHasAWord) {
 }
 
 TEST(MegatronLayout, CountsBlocksOfStages) {
-  // 3 + 29 · 2 = 61 layers in 1 + 29 + 1 stages; the last has the loss alone.
+  // 3 + 29 · 2 = 61 layers are in 1 + 29 + 1 stages; the last has only the loss.
   const MegatronLayout layout = read_megatron_layout("Et*3|(tt|)*29L");
   EXPECT_EQ(layout.fault, "");
   ASSERT_EQ(layout.blocks.size(), 31u);
@@ -103,7 +104,7 @@ TEST(MegatronImport, DegreesAndStages) {
   EXPECT_EQ(c.precision, "fp16");
   EXPECT_EQ(c.global_batch, 16);
   EXPECT_THAT(c.model, HasSubstr("gpt2"));  // LayerNorm, gelu, biases, learned positions: the defaults
-  // 8 devices, tp 1, pp 1: without --global-batch-size one sample for each of 8 replicas.
+  // On 8 devices with tp 1 and pp 1, a missing --global-batch-size means one sample for each of 8 replicas.
   EXPECT_EQ(read("megatron-args", kFlags, 8).global_batch, 8);
 }
 
@@ -118,7 +119,7 @@ TEST(MegatronImport, RefusesByName) {
 }
 
 TEST(TorchtitanImport, ShardsTheRestOfTheDevices) {
-  // 16 devices, tp 2, replicas 2: 16 / 2 / 2 = 4 shards; parameters stay gathered under a pipeline alone.
+  // 16 devices with tp 2 and 2 replicas give 16 / 2 / 2 = 4 shards. Parameters stay gathered only under a pipeline.
   const auto c = read("torchtitan",
                       "[parallelism]\ntensor_parallel_degree = 2\ndata_parallel_replicate_degree = 2\n[training]\nseq_len = "
                       "128\nlocal_batch_size = 3\n",
@@ -138,8 +139,8 @@ TEST(TorchtitanImport, ShardsTheRestOfTheDevices) {
 }
 
 TEST(TorchtitanImport, CommandLineCountsTokens) {
-  // 8 devices, pp 2: 4 replicas; 256 tokens a micro-batch of 128: 2 samples; 3 micro-batches: 2 · 3 · 4 = 24 samples a
-  // step.
+  // 8 devices with pp 2 give 4 replicas. 256 tokens per micro-batch of length 128 are 2 samples; 3 micro-batches make
+  // 2 · 3 · 4 = 24 samples per step.
   const auto c =
       read("torchtitan",
            "--parallelism.pipeline-parallel-degree 2 --parallelism.num_pp_microbatches 3 --compile.no-enable "
@@ -196,7 +197,7 @@ TEST(DeepSpeedImport, TwoOfThreeBatchSizes) {
   EXPECT_EQ(read("deepspeed", "{\"train_batch_size\": 64, \"gradient_accumulation_steps\": 4" + tail, 8).schedule.micro_batch, 2);
   EXPECT_EQ(
       read("deepspeed", "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 4" + tail, 8).global_batch, 64);
-  // The two ranks of a tensor group count as one with samples of its own each: 8 · 2 · 4, of which half are trained.
+  // The two ranks of a tensor group count as one with separate samples each: 8 · 2 · 4, of which half are trained.
   const std::string autotp =
       "\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 4, \"tensor_parallel\": {\"autotp_size\": 2}";
   EXPECT_EQ(read("deepspeed", "{\"train_batch_size\": 64, " + autotp + tail, 8).global_batch, 32);
@@ -240,7 +241,8 @@ TEST(SlurmHosts, ExpandsLists) {
     EXPECT_FALSE(expand_hosts(bad, "x").ok()) << bad;
 }
 
-// Every line of a file may have as many hosts as a file may: the sum is asked line by line, before the memory is gone.
+// Every line of a file may have as many hosts as a whole file. The sum is therefore checked line by line, before
+// memory runs out.
 TEST(SlurmHosts, AreCountedLineByLine) {
   const auto* format = find_cluster_format("slurm-hosts");
   const std::string lines = "a[1-60000]\nb[1-60000]\nc[1-60000]\nd[1-60000]\n";

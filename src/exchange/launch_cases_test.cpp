@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launch files that people published, cut down to what matters, each with its source and what truly happened.
+// Tests published launch files, reduced to the relevant parts, each with its source and the real outcome.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,8 +42,8 @@ ImportedKey key_of(const ImportedConfiguration& c, const std::string& key) {
   return {ImportedKey::Kind::not_understood, "absent", "", "", 0};
 }
 
-// github.com/swiss-ai/Megatron-LM, submit-llama3-70b.sh: runs on 32 nodes of 4 GH200 as TP4 PP8 with two virtual
-// stages, DP4.
+// github.com/swiss-ai/Megatron-LM, submit-llama3-70b.sh runs on 32 nodes of 4 GH200 as TP4 PP8 with two virtual
+// stages and DP4.
 const char* const kSwissAi =
     "#!/bin/bash\n#SBATCH --nodes=32\n#SBATCH --gpus-per-node=4\nSEQ_LEN=8192\nNETWORK_SIZE_ARGS=(\n --num-layers 80\n "
     "--hidden-size 8192\n"
@@ -72,7 +72,7 @@ TEST(LaunchCases, BatchScriptOfSlurm) {
   EXPECT_THAT(refusal("megatron-args", request_of(kSwissAi, 16, 4)), HasSubstr("--nnodes = 128; expected 64 devices"));
 }
 
-// github.com/THUDM/slime, scripts/run-qwen3-235B-A22B-sft.sh with scripts/models/qwen3-235B-A22B.sh.
+// Source: github.com/THUDM/slime, scripts/run-qwen3-235B-A22B-sft.sh with scripts/models/qwen3-235B-A22B.sh.
 const char* const kSlime =
     "SCRIPT_DIR=\"$(cd -- \"$(dirname -- \"${BASH_SOURCE[0]}\")\" &>/dev/null && pwd)\"\nsource "
     "\"${SCRIPT_DIR}/models.sh\"\nSFT_ARGS=(\n"
@@ -92,7 +92,7 @@ const char* const kSlimeModel =
 TEST(LaunchCases, SourcedFileIsAskedForByName) {
   ConfigurationRequest request = request_of(kSlime, 4, 8);
   request.model_state = State::absent;
-  // All that is missing in one message: the batch, the length, the sizes, and the file that has them.
+  // One message lists everything that is missing: the batch, the length, the sizes, and the file that has them.
   EXPECT_THAT(refusal("megatron-args", request),
               AllOf(HasSubstr("no --micro-batch-size"), HasSubstr("no --seq-length"), HasSubstr("which line 2 sources"),
                     HasSubstr("--micro-batch N --sequence-length N --model config.json --with models.sh")));
@@ -102,7 +102,7 @@ TEST(LaunchCases, SourcedFileIsAskedForByName) {
   const ImportedConfiguration c = read("megatron-args", request);
   EXPECT_THAT(c.model, HasSubstr("\"model_type\": \"qwen3_moe\""));  // experts in every layer: "([1]*94)"
   EXPECT_EQ(c.strategy.offload, Offload::optimizer);
-  // slime sets bf16 and the distributed optimizer by itself, and the answer says so.
+  // slime sets bf16 and the distributed optimizer by itself, and the answer lists that.
   EXPECT_EQ(c.precision, "bf16");
   EXPECT_EQ(c.strategy.zero, ZeroStage::optimizer);
   EXPECT_THAT(c.notes, Contains(HasSubstr("slime sets what the file leaves open: bf16 = True")));
@@ -118,8 +118,8 @@ TEST(LaunchCases, WithoutAPrecisionItIsSaid) {
   EXPECT_THAT(read("megatron-args", request_of(flags + "--bf16", 1, 8)).notes, Each(Not(HasSubstr("fp32"))));
 }
 
-// github.com/modelscope/ms-swift, examples/megatron/moe/qwen3_moe.sh; github.com/THUDM/slime,
-// scripts/run-qwen3-4B-base-sft.sh: in daily use.
+// Source: github.com/modelscope/ms-swift, examples/megatron/moe/qwen3_moe.sh; github.com/THUDM/slime,
+// scripts/run-qwen3-4B-base-sft.sh. Both are in daily use.
 TEST(LaunchCases, FlagsThatMegatronTurnsOff) {
   ConfigurationRequest request = request_of(
       "--tensor-model-parallel-size 1 --sequence-parallel --use-tp-pp-dp-mapping --bf16 --micro-batch-size 1 --seq-length 8192",
@@ -132,7 +132,7 @@ TEST(LaunchCases, FlagsThatMegatronTurnsOff) {
                                    "--use-tp-pp-dp-mapping changes nothing: --pipeline-model-parallel-size is 1"));
 }
 
-// github.com/modelscope/ms-swift, examples/train/megatron/moe/moe.sh: the model comes from a Hugging Face folder.
+// In github.com/modelscope/ms-swift, examples/train/megatron/moe/moe.sh, the model comes from a Hugging Face folder.
 TEST(LaunchCases, LayersOfTheModelThatIsGiven) {
   const auto stages = [](const std::string& flags, std::int64_t layers) {
     ConfigurationRequest request = request_of("--micro-batch-size 1 --seq-length 4096 --bf16 " + flags, 1, 8);
@@ -151,7 +151,7 @@ TEST(LaunchCases, LayersOfTheModelThatIsGiven) {
   EXPECT_THAT(refusal("megatron-args", request), AllOf(HasSubstr("no --num-layers"), HasSubstr("--model config.json")));
 }
 
-// A model file and flags that agree are no contradiction.
+// A model file and flags that agree do not contradict each other.
 TEST(LaunchCases, FlagsThatAgreeWithTheModel) {
   ConfigurationRequest request = request_of(
       "--micro-batch-size 1 --seq-length 4096 --bf16 --multi-latent-attention --q-lora-rank 1536 --kv-lora-rank 512 "
@@ -168,7 +168,7 @@ TEST(LaunchCases, FlagsThatAgreeWithTheModel) {
               HasSubstr("--q-lora-rank = 1536; expected a configuration without it: the model that is given"));
 }
 
-// github.com/pytorch/torchtitan/issues/1789: the loss alone is compiled.
+// In github.com/pytorch/torchtitan/issues/1789, only the loss is compiled.
 TEST(LaunchCases, CompiledPartsOfTorchtitan) {
   const auto engine = [](const char* parts) {
     return read("torchtitan",
@@ -182,7 +182,7 @@ TEST(LaunchCases, CompiledPartsOfTorchtitan) {
             "torchtitan-compile");
 }
 
-// github.com/huggingface/accelerate/issues/3239: out of memory, since the whole model is one unit.
+// In github.com/huggingface/accelerate/issues/3239, the job runs out of memory, since the whole model is one unit.
 TEST(LaunchCases, OneUnitOfFsdp) {
   ConfigurationRequest request = request_of(
       "distributed_type: FSDP\nmixed_precision: bf16\nfsdp_config:\n  fsdp_auto_wrap_policy: NO_WRAP\n"
@@ -196,7 +196,7 @@ TEST(LaunchCases, OneUnitOfFsdp) {
   EXPECT_EQ(read("accelerate", request).strategy.zero, ZeroStage::parameters);
 }
 
-// github.com/volcengine/verl, examples/grpo_trainer/run_qwen3-236b_megatron.sh: settings are overrides of Hydra.
+// In github.com/volcengine/verl, examples/grpo_trainer/run_qwen3-236b_megatron.sh, settings are overrides of Hydra.
 TEST(LaunchCases, OverridesOfVerl) {
   ConfigurationRequest request = request_of(
       "train_pp=8\npython3 -m verl.trainer.main_ppo --config-path=config actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
@@ -217,7 +217,7 @@ TEST(LaunchCases, OverridesOfVerl) {
   EXPECT_THAT(c.notes, Contains(HasSubstr("verl sets")));
 }
 
-// Messages have flags as they were written, and defaults are called defaults.
+// Messages quote flags as written, and call defaults by that name.
 TEST(LaunchCases, NamesAsTheyWereWritten) {
   const std::string flags =
       "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 128 --micro-batch-size 1 --vocab-size 1000 --bf16 ";

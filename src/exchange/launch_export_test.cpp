@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exports that launch frameworks, flag by flag; tests/engines/parsers.py hands them to the frameworks' own parsers.
+// Tests exports that launch frameworks, flag by flag. tests/engines/parsers.py passes them to the frameworks' own
+// parsers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +32,7 @@ Job job_on(const std::string& model, const std::string& engine) {
 }
 
 Plan plan_of(const Job& job, Strategy s, const Schedule& schedule) {
-  if (job.engine.starts_with("torchtitan")) {  // which overlaps without being asked
+  if (job.engine.starts_with("torchtitan")) {  // torchtitan overlaps by default
     s.overlap.grad_reduce = s.data_ranks() > 1;
     s.overlap.param_gather = s.shards_optimizer();
     s.overlap.p2p = schedule.stages > 1;
@@ -81,8 +82,8 @@ TEST(MegatronExport, ExpertsContextAndRecomputationAreSaid) {
   EXPECT_THAT(text, Not(HasSubstr("--use-distributed-optimizer")));
 }
 
-// Each option whose flags data/engines.yaml names, by itself: the command has the flags, and read again it is the
-// engine with that option.
+// Tests each option whose flags data/engines.yaml names, by itself: the command has the flags, and reading it gives
+// the engine with that option.
 TEST(MegatronExport, OptionsAreWrittenAndReadAsTheirFlags) {
   Strategy s;
   s.dp = 8;
@@ -170,7 +171,7 @@ TEST(AccelerateExport, ShardsAndReplicasMultiplyToAllProcesses) {
               HasSubstr("FSDP-ZERO: accelerate-fsdp does not run zero 0"));
 }
 
-// 64 samples are 2 a rank in 2 micro-batches of 16 ranks.
+// 64 samples are 2 per rank in 2 micro-batches of 16 ranks.
 TEST(DeepSpeedExport, BatchesMultiplyAndShardGroupsAreRefused) {
   const Job job = job_on("llama-2-7b", "deepspeed");
   Strategy s;
@@ -215,7 +216,7 @@ TEST(LaunchExports, NodesOfOneSizeAndAllOfThem) {
   }
 }
 
-// 64 samples: 8 micro-batches of 2 on each of 4 replicas; 2 shard groups of 2.
+// 64 samples are 8 micro-batches of 2 on each of 4 replicas, with 2 shard groups of 2.
 TEST(TorchtitanExport, DegreesBatchAndStagesAreSaid) {
   const Job job = job_on("llama-2-7b", "torchtitan");
   Strategy s;
@@ -239,14 +240,14 @@ TEST(TorchtitanExport, DegreesBatchAndStagesAreSaid) {
   EXPECT_THAT(written("torchtitan", job, other), HasSubstr("TT-ZERO: torchtitan does not run zero 1"));
 }
 
-// By torchtitan's own deal: (layers + first + last) over the stages, the earlier ones one more, the weights off the
-// ends.
+// torchtitan splits (layers + first + last) over the stages, gives the earlier ones one more, and takes the weights
+// off the ends.
 TEST(TorchtitanExport, WeightsOfTheEndsThatCutAsThePlanDoes) {
   EXPECT_EQ(titan_cut({7, 8, 8, 7}, 4), (TitanCut{1, 1, 0}));  // 30 + 2 = 4 · 8
   EXPECT_EQ(titan_cut({8, 8, 8, 8}, 4), (TitanCut{0, 0, 0}));
   EXPECT_EQ(titan_cut({9, 8, 8, 7}, 4), (TitanCut{0, 1, 0}));        // 33 = 9 + 8 + 8 + 8
   EXPECT_EQ(titan_cut({8, 8, 8, 7}, 4), (TitanCut{1, 1, 0}));        // 33 = 9 + 8 + 8 + 8
-  EXPECT_EQ(titan_cut({3, 4, 4, 4, 4, 3}, 4), (TitanCut{1, 1, 4}));  // 6 stages, unasked there would be 4
+  EXPECT_EQ(titan_cut({3, 4, 4, 4, 4, 3}, 4), (TitanCut{1, 1, 4}));  // 6 stages, where the default would be 4
   EXPECT_EQ(titan_cut({5, 8, 3, 8}, 4), std::nullopt);
 }
 

@@ -36,7 +36,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-/// Nodes, and devices of each.
+/// Counts the nodes, and the devices of each.
 struct Nodes {
   std::int64_t count, devices;
 };
@@ -46,7 +46,7 @@ Nodes nodes_of(const Job& job) {
   return {job.cluster.devices() / each, each};
 }
 
-/// What one text is written of.
+/// Holds the inputs of one text.
 struct LaunchText {
   const LaunchScript& script;
   const ExportRequest& request;
@@ -81,7 +81,7 @@ std::string arrays_of(const LaunchScript& script) {
   return out;
 }
 
-/// The program with its flags, as the last words of a command.
+/// Returns the program with its flags, as the last words of a command.
 std::string program_of(const LaunchScript& script) {
   std::string out = script.program;
   for (const auto& [heading, flags] : script.groups)
@@ -134,7 +134,7 @@ std::string for_sbatch(const LaunchText& t) {
              torchrun_of(t.nodes, "\"$SLURM_NODEID\"", "\"$MASTER_ADDR\""), " \"$@\"' bash \\\n  ", program_of(t.script));
 }
 
-/// What a rank of Open MPI is, in the words of PyTorch.
+/// Sets the variables of PyTorch from those of an Open MPI rank.
 constexpr const char* kRankOfMpi =
     "export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK "
     "LOCAL_WORLD_SIZE=$OMPI_COMM_WORLD_LOCAL_SIZE; exec python \"$@\"";
@@ -154,7 +154,7 @@ std::string for_mpirun(const LaunchText& t) {
 // ---- Kubeflow -----------------------------------------------------------------------------------------------------
 
 std::string yaml_text(const std::string& word) {
-  base::JsonWriter json;  // a JSON text is a YAML text
+  base::JsonWriter json;  // JSON is valid YAML
   json.value(word);
   return json.text();
 }
@@ -200,7 +200,7 @@ std::string for_kubeflow(const LaunchText& t) {
   return t.script.last.empty() ? out : out + yaml_item(t.script.last);
 }
 
-// ---- a file and what reads it -------------------------------------------------------------------------------------
+// ---- a file and its reader ----------------------------------------------------------------------------------------
 
 std::string replaced(std::string text, std::string_view word, std::string_view by) {
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size()))
@@ -208,11 +208,11 @@ std::string replaced(std::string text, std::string_view word, std::string_view b
   return text;
 }
 
-/// What runs on a node, in single quotes: the file is its first argument, the user's words follow.
+/// Returns the command of a node, in single quotes. The file is its first argument; the user's words follow.
 std::string on_a_node(const LaunchFile& file, const std::string& rank, const std::string& address) {
   std::string command = cat(file.starter, " \"$@\"", file.last.empty() ? "" : " ", file.last);
   command = replaced(replaced(replaced(command, "RANK", rank), "ADDRESS", address), "FILE", "\"$FILE\"");
-  ESPALIER_CHECK(command.find('\'') == std::string::npos);  // it stands in single quotes
+  ESPALIER_CHECK(command.find('\'') == std::string::npos);  // the command is inside single quotes
   return cat("FILE=$(mktemp -d)/", file.name, "; printf %s \"$1\" >\"$FILE\"; shift; exec ", command);
 }
 

@@ -24,7 +24,7 @@ using Flags = std::vector<LaunchFlag>;
 constexpr const char* kMegatron = "megatron-core";
 constexpr const char* kMegatronPrefix = "MEG";
 
-/// What config.json says under the names of transformers; absent keys are what its classes take.
+/// Reads config.json under the names of transformers. Absent keys get the defaults of its classes.
 class Config {
  public:
   explicit Config(const base::Node& root) : root_(root) {}
@@ -34,7 +34,7 @@ class Config {
            : node->kind == base::NodeKind::boolean               ? (node->boolean ? "true" : "false")
                                                                  : node->text;
   }
-  /// Under its own name, or where transformers 5 keeps it.
+  /// Returns θ from its own key, or from the place where transformers 5 keeps it.
   [[nodiscard]] std::string rotary_base() const {
     if (const base::Node* own = root_.find("rope_theta"); own != nullptr && own->kind != base::NodeKind::null)
       return std::to_string(std::llround(own->real));  // Megatron's flag is an integer
@@ -55,21 +55,21 @@ const Operator* operator_of(const LayerKind& kind, OperatorKind wanted) {
 
 // ---- the plan -----------------------------------------------------------------------------------------------------
 
-/// Whether a layer is one of those that Megatron numbers: a block, and of a model with encoders of images or sound one
-/// of the text.
+/// Returns whether a layer is one of those that Megatron numbers: a block and, in a model with encoders of images or
+/// sound, one of the text.
 bool is_decoder_block(const Model& model, std::int32_t layer) {
   const LayerKind& kind = model.layer(static_cast<std::size_t>(layer));
   return kind.role == LayerRole::block && (!model.tower || kind.stream == TokenStream::main);
 }
 
-/// Such blocks of a chunk.
+/// Counts such blocks of a chunk.
 std::int64_t blocks_in(const Model& model, std::int32_t first, std::int32_t last) {
   std::int64_t count = 0;
   for (std::int32_t l = first; l <= last; ++l) count += is_decoder_block(model, l) ? 1 : 0;
   return count;
 }
 
-/// Chunks in pipeline order: first and last layer.
+/// Returns the first and last layer of each chunk, in pipeline order.
 std::vector<std::pair<std::int32_t, std::int32_t>> chunks_of(const Pipeline& pipeline) {
   std::vector<std::pair<std::int32_t, std::int32_t>> out;
   for (std::int32_t v = 0; v < pipeline.schedule.virtual_stages; ++v)
@@ -129,7 +129,7 @@ Flags data_parallelism(const Strategy& s) {
 
 // ---- options of the engine ----------------------------------------------------------------------------------------
 
-/// The options of the plan's engine (data/engines.yaml).
+/// Returns the options of the plan's engine (data/engines.yaml).
 std::vector<EngineOption> plan_options(const Plan& plan) {
   const EngineModel* engine = find_engine(base_engine(plan.engine));
   ESPALIER_CHECK(engine != nullptr);
@@ -139,7 +139,7 @@ std::vector<EngineOption> plan_options(const Plan& plan) {
   return out;
 }
 
-/// "--flag value" as a row of the command; several words are a list.
+/// Converts "--flag value" to a row of the command. Several words are a list.
 LaunchFlag row_of(const std::string& flag) {
   ESPALIER_CHECK(flag.starts_with("--"));
   const std::size_t space = flag.find(' ');
@@ -201,7 +201,7 @@ Flags precision(const Training& training) {
 // ---- the model ----------------------------------------------------------------------------------------------------
 
 Flags attention_flags(const LayerKind& block, const Config& config) {
-  ESPALIER_CHECK(operator_of(block, OperatorKind::attention) != nullptr);  // of the families that are written
+  ESPALIER_CHECK(operator_of(block, OperatorKind::attention) != nullptr);  // holds for the families that are written
   const Operator& core = *operator_of(block, OperatorKind::attention);
   Flags out{{"--num-attention-heads", std::to_string(core.heads), ""}};
   if (core.kv_heads != core.heads) {
@@ -228,7 +228,7 @@ Flags expert_flags(const LayerKind& block, const Config& config, const Plan& pla
   return out;
 }
 
-/// The families whose architecture these flags can say.
+/// Returns whether these flags can express a family's architecture.
 bool is_llama_like(const std::string& family) {
   constexpr const char* kFamilies[] = {"llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"};
   return std::any_of(std::begin(kFamilies), std::end(kFamilies), [&family](const char* f) { return family == f; });
@@ -238,7 +238,7 @@ std::int64_t decoder_blocks(const Model& model) {
   return blocks_in(model, 0, static_cast<std::int32_t>(model.layers.size()) - 1);
 }
 
-/// The flags that remain where the user writes the other flags of the model.
+/// Returns the flags that remain where the user writes the other flags of the model.
 Flags sizes_alone(const Model& model) { return {{"--num-layers", std::to_string(decoder_blocks(model)), ""}}; }
 
 Flags architecture(const Job& job, const Plan& plan, const Config& config) {
@@ -270,7 +270,8 @@ Flags architecture(const Job& job, const Plan& plan, const Config& config) {
 
 // ---- the script ---------------------------------------------------------------------------------------------------
 
-/// Whether flags are known that say the whole architecture: blocks that are alike, of a family whose flags are known.
+/// Returns whether known flags describe the whole architecture: the blocks are alike, of a family whose flags are
+/// known.
 bool known_architecture(const Model& model) {
   if (!is_llama_like(model.family) && model.family != "gpt2") return false;
   for (std::size_t l = 2; l + 1 < model.layers.size(); ++l)
@@ -329,7 +330,8 @@ std::vector<LaunchFlag> megatron_plan_flags(const WrittenPlan& w) {
   return out;
 }
 
-/// The modules that selective recomputation of the plan's first layers names, or those that its engine means.
+/// Returns the modules that selective recomputation of the plan's first layers names, or the engine's default
+/// modules.
 RecomputeModules modules_said(const WrittenPlan& w) {
   const Recompute r = strategy_of_all(w.pipeline).recompute;
   const EngineModel* engine = find_engine(w.plan().engine);

@@ -37,7 +37,7 @@ std::optional<FormatFault> bridge_fault(const Job& job, const Plan& plan) { retu
 
 std::string number(std::int64_t value) { return std::to_string(value); }
 
-/// In which stages pass activations on.
+/// Returns the type in which stages pass activations on.
 const char* type_name(Precision precision) {
   switch (precision) {
     case Precision::bf16:
@@ -90,7 +90,7 @@ Settings bridge_recomputation(const WrittenPlan& w) {
 }
 
 void add_data_parallelism(const Job& job, const Strategy& s, Settings& out) {
-  // of one data rank where it is not sharded
+  // Offload needs the distributed optimizer even with one data rank, where nothing is sharded.
   const bool distributed = s.shards_optimizer() || offloads_optimizer(s.offload);
   out.push_back({"ddp.use_distributed_optimizer", python_bool(distributed), "ZeRO-1"});
   out.push_back({"optimizer.use_distributed_optimizer", python_bool(distributed), ""});
@@ -122,7 +122,7 @@ std::string bridge_recipe(const WrittenPlan& w) {
   out.push_back({"train.global_batch_size", number(training.global_batch), cat(w.schedule().microbatches, " micro-batches")});
   out.push_back({"model.seq_length", number(training.sequence.main), ""});
   out.push_back({"dataset.seq_length", number(training.sequence.main), ""});
-  // Recipes may bring a communication plan that would overrule what stands above.
+  // Recipes may contain a communication plan that would override the settings above.
   out.push_back(
       {"comm_overlap",
        cat("CommOverlapConfig(tp_comm_overlap=", python_bool(s.overlap.tp), ", overlap_p2p_comm=", python_bool(s.overlap.p2p),

@@ -17,7 +17,8 @@ constexpr const char* kMegatronArgs = "megatron-args";
 
 // ---- the file -----------------------------------------------------------------------------------------------------
 
-/// A launcher's number proves the cluster alone: under a condition of the script it proves nothing.
+/// Returns the arguments with the launcher's numbers. A launcher's number proves only the cluster; under a condition
+/// of the script it proves nothing.
 std::vector<Setting> arguments_of(const FlagLines& lines) {
   std::vector<Setting> out;
   for (const Setting& setting : lines.flags) {
@@ -32,10 +33,11 @@ struct MegatronFile {
   std::vector<Setting> settings;
   std::vector<ImportedKey> variables;
   std::vector<ShellScript::Source> sources;
-  std::vector<std::string> programs;  ///< what programs around Megatron-LM set by themselves, one sentence each
+  /// Each sentence describes one setting that programs around Megatron-LM make by themselves.
+  std::vector<std::string> programs;
 };
 
-/// Settings of a program where its user gives none.
+/// Applies settings of a program where its user gives none.
 void set_by_programs(MegatronFile& file) {
   const auto has = [&](const std::string& key) {
     return std::any_of(file.settings.begin(), file.settings.end(), [&](const Setting& s) {
@@ -74,7 +76,7 @@ Result<MegatronFile> read_megatron_file(const ConfigurationRequest& request) {
 
 // ---- the plan -----------------------------------------------------------------------------------------------------
 
-/// "['p2p']", "[a, b]", "a b" -> words.
+/// Splits "['p2p']", "[a, b]" or "a b" into words.
 std::vector<std::string> words_without_brackets(std::string text) {
   for (char& c : text)
     if (c == '[' || c == ']' || c == '\'' || c == '"' || c == ',') c = ' ';
@@ -146,7 +148,7 @@ class MegatronReader {
     return static_cast<std::int32_t>(in_.integer(key, 1, kMostDegree, 1, meaning));
   }
 
-  /// The model file has the number where the arguments have none.
+  /// Reads the number of layers, from the model file where the arguments have none.
   void layers() {
     if (in_.has("num_layers") || request_.model_layers == 0) {
       layers_ = degree("num_layers", 0, "layers");
@@ -155,12 +157,12 @@ class MegatronReader {
     layers_ = request_.model_layers;
     in_.list({ImportedKey::Kind::read, "num_layers", std::to_string(layers_), cat("layers ", layers_, ", of --model"), 0});
   }
-  /// A share of the layers needs their number.
+  /// Checks that the number of layers is known, since a share of them needs it.
   bool has_layers() {
     if (layers_ == 0) in_.lacks("no --num-layers", "the layers, of which stages have a share", "--model config.json");
     return layers_ > 0;
   }
-  /// Files that a script sources may hold the flags that are missing.
+  /// Lists sourced files, which may hold the missing flags.
   void sources() {
     for (const ShellScript::Source& source : sources_) {
       const std::string name = source.path.substr(source.path.rfind('/') + 1);
@@ -202,7 +204,7 @@ class MegatronReader {
     s.overlap.tp = in_.flag("tp_comm_overlap", false, "overlap tp");
     s.dp = 0;
   }
-  /// A flag that the framework ignores here.
+  /// Lists a flag that the framework ignores here.
   void idle(std::string_view key, std::string_view why) {
     out_.notes.push_back(cat(in_.spelled(key), " changes nothing: ", why));
   }
@@ -242,7 +244,7 @@ class MegatronReader {
     offload();
     in_.pass_over("data_parallel_size", "follows from the others");
   }
-  /// Transformer Engine offloads blocks from the first on, at most all but one.
+  /// Reads the offloaded blocks. Transformer Engine offloads blocks from the first on, at most all but one.
   void offload() {
     const char* key = "cpu_offloading_num_layers";
     const std::int64_t blocks = in_.has(key) ? in_.integer(key, 0, kMostDegree, 0, "blocks whose activations are offloaded") : 0;
@@ -285,8 +287,7 @@ class MegatronReader {
     if (out_.global_batch == 0) out_.global_batch = micro * std::max<std::int64_t>(1, replicas);
   }
 
-  // ---- stages
-  // ----------------------------------------------------------------------------------------------------------------
+  // ---- stages -----------------------------------------------------------------------------------------------------
 
   void stages() {
     const std::int32_t pp = out_.schedule.stages;
@@ -299,7 +300,7 @@ class MegatronReader {
     uneven(pp);
   }
 
-  /// How many micro-batches in turn one chunk takes; Megatron-LM takes pp of them.
+  /// Reads how many micro-batches in turn one chunk takes. Megatron-LM takes pp of them.
   void group_of_microbatches(std::int32_t pp) {
     const Setting* group = in_.find("microbatch_group_size_per_vp_stage");
     if (group == nullptr) return;
@@ -354,7 +355,7 @@ class MegatronReader {
     out_.blocks = layout.blocks;
   }
 
-  /// The stages between the ends share the rest evenly.
+  /// Splits the layers between the ends evenly over the inner stages.
   void by_ends(std::int32_t pp, std::int64_t first, std::int64_t last) {
     if (!has_layers()) return;
     const std::int64_t middle = pp - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0), rest = layers_ - first - last;
@@ -373,7 +374,7 @@ class MegatronReader {
     }
   }
 
-  /// Embedding and loss stand for a layer each.
+  /// Counts embedding and loss as a layer each.
   void by_weights(std::int32_t pp, std::int64_t embedding, std::int64_t loss) {
     if (!has_layers()) return;
     const std::int64_t all = layers_ + embedding + loss, chunks = std::int64_t{pp} * out_.schedule.virtual_stages;
@@ -384,8 +385,7 @@ class MegatronReader {
       out_.blocks.push_back(static_cast<std::int32_t>(all / chunks - (i == 0 ? embedding : 0) - (i + 1 == chunks ? loss : 0)));
   }
 
-  // ---- recomputation, precision, options
-  // -------------------------------------------------------------------------------------
+  // ---- recomputation, precision, options --------------------------------------------------------------------------
 
   void recomputation() {
     Recompute& r = out_.strategy.recompute;
@@ -419,7 +419,7 @@ class MegatronReader {
     out_.optimizer = in_.word("optimizer", {"adam", "sgd"}, "adam", "optimizer");
   }
 
-  /// The engine whose scores are kept; printed as "AttnBackend.unfused".
+  /// Reads the attention backend, by whether it keeps scores. Megatron prints it as "AttnBackend.unfused".
   void attention() {
     std::string backend = in_.text("attention_backend", "auto", "attention");
     backend = base::lower(backend.substr(backend.rfind('.') + 1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Megatron-LM's arguments as a configuration: the block that it prints before it trains (also inside a log, with the
-// prefixes of launchers), a list of flags, or a launch script. Names, defaults and what follows from them: Megatron-LM
-// core 0.20 (d98e8a64), megatron/training/arguments.py.
+// Reads Megatron-LM's arguments as a configuration. They come from the block that it prints before it trains (also
+// inside a log, with the prefixes of launchers), a list of flags, or a launch script. Names, defaults and derived
+// values are those of Megatron-LM core 0.20 (d98e8a64), megatron/training/arguments.py.
 #pragma once
 
 #include "exchange/settings.h"
@@ -10,16 +10,17 @@ namespace espalier::exchange {
 
 ConfigurationFormat megatron_arguments();
 
-/// A config.json of the model that the arguments describe; empty, with the reason, where they describe one of another
-/// kind or leave a size open.
+/// Holds a config.json of the model that the arguments describe. It is empty, with the reason, where they describe a
+/// model of another kind or leave a size open.
 struct MegatronModel {
   std::string config, why_not;
   std::vector<std::pair<std::string, std::int64_t>> sizes;
 };
-/// Takes all settings that speak of the model.
+/// Takes all settings that describe the model.
 MegatronModel megatron_model(SettingReader& reader, std::int64_t layers);
 
-/// Blocks of each chunk from a layout such as "Et*3|(tt|)*29,m|L"; nothing, with a sentence, where it is none.
+/// Holds the blocks of each chunk from a layout such as "Et*3|(tt|)*29,m|L". A text that is not a layout gives an
+/// error sentence instead.
 struct MegatronLayout {
   std::vector<std::int32_t> blocks;
   std::string fault;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grammar of --pipeline-model-parallel-layout: E t m L, x*n, ( … )*n, '|' between stages, commas for the eye.
+// Parses the grammar of --pipeline-model-parallel-layout: E t m L, x*n, ( … )*n, '|' between stages, and commas,
+// which have no meaning.
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLongestLayout = 1 << 16;  ///< characters after all repetitions
 
-/// The layout without repetitions, or why it cannot be read.
+/// Expands the repetitions of a layout, or explains why it cannot be read.
 class LayoutExpansion {
  public:
   explicit LayoutExpansion(std::string_view text) : text_(text) {}

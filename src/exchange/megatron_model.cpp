@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model that Megatron-LM's arguments describe, as a config.json of the family with the same blocks:
+// Converts the model that Megatron-LM's arguments describe to a config.json of the family with the same blocks:
 //
 //   swiglu, RMSNorm, rope, no bias in linears   llama; qwen2 with --add-qkv-bias, qwen3 with --qk-layernorm; with
 //                                               experts mixtral, qwen3_moe
@@ -56,11 +56,12 @@ void read_attention(SettingReader& reader, MegatronShape& s) {
   s.hidden_dropout = reader.real("hidden_dropout", 0, 1, 0.1, "dropout of the residual stream");
 }
 
-/// "1", or a list of ones as Python writes it: "([1]*94)", "[1,1]", "[1]*3+[1]*91".
+/// Returns whether a frequency means every layer: "1", or a list of ones as Python writes it: "([1]*94)", "[1,1]",
+/// "[1]*3+[1]*91".
 bool in_every_layer(const std::string& frequency) {
   if (frequency == "1") return true;
   std::size_t ones = 0;
-  bool counts = false;  // behind '*'
+  bool counts = false;  // after '*'
   for (std::size_t i = 0; i < frequency.size(); ++i) {
     const char c = frequency[i];
     const bool digit = c >= '0' && c <= '9';
@@ -90,7 +91,7 @@ MegatronShape read_shape(SettingReader& reader, std::int64_t layers) {
   s.ffn = reader.integer("ffn_hidden_size", 0, kMostWidth, 0, "width of the MLP (0: from hidden-size)");
   s.rms = reader.word("normalization", {"LayerNorm", "RMSNorm"}, "LayerNorm", "norm") == "RMSNorm";
   s.bias = reader.flag("add_bias_linear", true, "biases in linears");
-  // Dumps print the fusions of both activations; validate_args switches that of GELU off where there is no bias.
+  // Dumps print the fusions of both activations. validate_args switches that of GELU off where there is no bias.
   if (s.swiglu || !s.bias) reader.pass_over("bias_gelu_fusion", "nothing to fuse: no bias before a GELU");
   if (!s.swiglu) reader.pass_over("bias_swiglu_fusion", "another activation's");
   s.tied = !reader.flag("untie_embeddings_and_output_weights", false, "embedding and head apart");
@@ -100,14 +101,14 @@ MegatronShape read_shape(SettingReader& reader, std::int64_t layers) {
   read_positions(reader, s);
   read_attention(reader, s);
   read_experts(reader, s);
-  // 4h; with a gated MLP 8h/3, in whole 64 (arguments.py, validate_args).
+  // The default is 4h, or 8h/3 with a gated MLP, in multiples of 64 (arguments.py, validate_args).
   if (s.ffn == 0)
     s.ffn = s.swiglu ? static_cast<std::int64_t>(4 * static_cast<double>(s.hidden) * 2 / 3 / 64) * 64 : 4 * s.hidden;
   if (s.hidden == 0 || s.heads == 0 || s.layers == 0) s.why_not = "no --num-layers, --hidden-size or --num-attention-heads";
   return s;
 }
 
-/// Empty: no family here has such blocks.
+/// Returns the family; empty where no family here has such blocks.
 std::string family_of(const MegatronShape& s) {
   if (s.swiglu && s.rms && s.rope && !s.bias) {
     if (s.experts > 0) return s.qkv_bias ? "" : s.qk_norm ? "qwen3_moe" : "mixtral";

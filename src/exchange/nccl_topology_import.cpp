@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's topology XML (NCCL_TOPO_DUMP_FILE), by pugixml. What counts here of it, with NCCL's own figures (2.30.7,
-// graph/topo.h, topo.cc):
+// Reads NCCL's topology XML (NCCL_TOPO_DUMP_FILE), with pugixml. These elements and attributes matter, with NCCL's
+// own figures (2.30.7, graph/topo.h, topo.cc):
 //
-//   system version="1"                          cpu vendor arch familyid modelid        between processors: see socket_of
-//     pci busid class link_speed link_width     GB/s = width · per lane / 80, per lane 15 · 2^(generation − 1) in 100
-//                                               Mb/s: gen4 x16 = 24
+//   system version="1"                          cpu vendor arch familyid modelid: between processors, see socket_of
+//     pci busid class link_speed link_width     GB/s = width · per lane / 80, per lane 15 · 2^(generation − 1) in
+//                                               100 Mb/s: gen4 x16 = 24
 //       gpu dev sm                              sm: 70 V100, 80 A100, 86 and 89 without NVSwitch, 90 H100, 100 B200
 //         nvlink target count tclass            tclass 0x068000: the other end is a switch; else `target` is the bus id
 //                                               of a device
 //     nic, net speed                            Mb/s / 8000
-// RCCL, for AMD, writes version="2" (github.com/ROCm/rccl, NCCL_TOPO_XML_VERSION): <gpu dev sm gcn arch> names the
-// processor by gcn, and its links are <xgmi target count tclass>.
+//
+// RCCL, for AMD, writes version="2" (github.com/ROCm/rccl, NCCL_TOPO_XML_VERSION). Its <gpu dev sm gcn arch> names
+// the processor by gcn. Its links are <xgmi target count tclass>.
 #include <pugixml.hpp>
 
 #include <algorithm>
@@ -50,7 +51,7 @@ struct FoundNet {
 
 std::string lower_bus(const char* text) { return base::lower(text); }
 
-/// Devices by what stands above them in PCIe.
+/// Returns how near two devices are, from the PCIe elements above them.
 PciePath between(const std::vector<std::size_t>& a, std::size_t cpu_a, const std::vector<std::size_t>& b, std::size_t cpu_b) {
   if (cpu_a != cpu_b) return PciePath::sys;
   std::size_t common = 0;
@@ -88,7 +89,7 @@ class NcclTopology {
   }
   [[nodiscard]] std::int64_t sm() const { return gpus_.empty() ? 0 : gpus_.front().sm; }
   [[nodiscard]] bool amd() const { return amd_; }
-  /// Architecture of the first device, where RCCL names it: "gfx942"; empty otherwise.
+  /// Returns the architecture of the first device, where RCCL names it: "gfx942"; empty otherwise.
   [[nodiscard]] const std::string& gcn() const { return gpus_.front().gcn; }
 
  private:
@@ -124,7 +125,7 @@ class NcclTopology {
     walk(node, above, 0, 0);
   }
 
-  /// NCCL's GB/s between processors; LOC of one processor does not count.
+  /// Returns NCCL's GB/s between processors. LOC, within one processor, does not count.
   static double socket_of(const std::string& arch, const std::string& vendor, int family, int model) {
     if (arch == "ppc64") return 32 * kGB;
     if (arch != "x86_64") return 6 * kGB;
@@ -161,7 +162,7 @@ class NcclTopology {
     above.pop_back();
   }
 
-  /// NCCL's GB/s; 0: the file does not say.
+  /// Returns NCCL's GB/s; 0 where the file does not give them.
   double slot_of(const pugi::xml_node& node) {
     const std::string speed = node.attribute("link_speed").as_string();
     if (speed.empty()) return 0;
@@ -272,7 +273,7 @@ class NcclTopology {
 
 struct GpuArchitecture {
   std::int64_t sm;
-  const char* prefixes;  ///< of names of the catalogue, in blanks
+  const char* prefixes;  ///< prefixes of catalogue names, separated by blanks
 };
 constexpr std::array kArchitectures = {GpuArchitecture{70, " v100 "},
                                        GpuArchitecture{75, " titan-rtx "},
@@ -282,10 +283,10 @@ constexpr std::array kArchitectures = {GpuArchitecture{70, " v100 "},
                                        GpuArchitecture{90, " h100 h200 h20 h800 gh200 "},
                                        GpuArchitecture{100, " b200 gb200 "}};
 
-/// RCCL's names of the devices of the catalogue (LLVM's names of AMD's processors).
+/// Maps RCCL's names to devices of the catalogue (LLVM's names of AMD's processors).
 constexpr std::array<std::pair<const char*, const char*>, 2> kGcn = {{{"gfx942", " mi300x mi325x "}, {"gfx950", " mi355x "}}};
 
-/// RCCL's file given with a device of another maker or generation.
+/// Rejects RCCL's file given with a device of another maker or generation.
 Status other_amd_device(const ClusterRequest& request, const std::string& gcn) {
   const auto row = std::find_if(kGcn.begin(), kGcn.end(), [&](const auto& r) { return gcn.starts_with(r.first); });
   const std::string kinds = row == kGcn.end() ? "" : cat(": ", gcn.substr(0, 20), " is one of", row->second);
@@ -301,7 +302,7 @@ Status other_amd_device(const ClusterRequest& request, const std::string& gcn) {
                cat("GPUs of ", request.device), row == kGcn.end() ? "--device mi300x" : cat("--device: one of", row->second)};
 }
 
-/// The file names an architecture, which several kinds of devices have.
+/// Rejects a device that does not match the file's architecture, which several kinds of devices share.
 Status other_device(const ClusterRequest& request, std::int64_t sm) {
   const auto row =
       std::find_if(kArchitectures.begin(), kArchitectures.end(), [sm](const GpuArchitecture& a) { return a.sm == sm; });
@@ -312,7 +313,7 @@ Status other_device(const ClusterRequest& request, std::int64_t sm) {
   std::string_view rest = row->prefixes;
   for (const std::string_view prefix : runlog::words_of(rest))
     if (request.device.starts_with(prefix)) return {};
-  // A name of another tool ("NVIDIA H100 80GB HBM3") is no name of the catalogue: the catalogue decides.
+  // Names of other tools ("NVIDIA H100 80GB HBM3") are not in the catalogue. For them, the catalogue decides.
   const bool of_catalogue = std::any_of(kArchitectures.begin(), kArchitectures.end(), [&](const GpuArchitecture& a) {
     const auto words = runlog::words_of(a.prefixes);
     return std::any_of(words.begin(), words.end(), [&](std::string_view w) { return request.device.starts_with(w); });

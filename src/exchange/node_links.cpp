@@ -15,7 +15,7 @@ namespace espalier::exchange {
 namespace {
 
 struct Generation {
-  const char* prefix;  ///< of names of the catalogue
+  const char* prefix;  ///< prefix of catalogue names
   std::int64_t links;  ///< NVLinks of a device; 0: not known
   double link, pcie;   ///< GB/s per direction, of one NVLink and of the slot
 };
@@ -46,8 +46,8 @@ FabricLevel level(const char* name, FabricKind kind, std::int64_t span, double b
   return out;
 }
 
-/// Groups of devices that `joined` connects, as the group of each device; empty where they are no equal runs of
-/// neighbours.
+/// Returns the group of each device, where `joined` connects devices into groups; empty where the groups are not
+/// equal runs of neighbours.
 template <class Joined>
 std::vector<std::size_t> equal_runs(std::size_t n, const Joined& joined) {
   std::vector<std::size_t> group(n);
@@ -87,7 +87,7 @@ class NodeLinksImport {
   }
 
  private:
-  /// More NVLinks than such a device has.
+  /// Rejects more NVLinks than such a device has.
   [[nodiscard]] Status of_another_device(const std::string& device) const {
     const std::int64_t links = generation_.links;
     for (const auto& row : links_.nvlinks)
@@ -101,8 +101,7 @@ class NodeLinksImport {
   NodeGroup& group() { return out_.cluster.groups.front(); }
   [[nodiscard]] std::size_t n() const { return links_.devices(); }
 
-  // ---- inside the node
-  // -------------------------------------------------------------------------------------------------------
+  // ---- inside the node --------------------------------------------------------------------------------------------
 
   void inside() {
     std::vector<FabricLevel> found;
@@ -120,8 +119,8 @@ class NodeLinksImport {
     group().intra = std::move(found);
   }
 
-  /// The file shows no links beyond PCIe, though the usual node has them: true where the file may hide them, so that
-  /// the usual ones stay.
+  /// Returns whether the file may hide links. It shows none beyond PCIe, though the usual node has them; then the
+  /// usual ones stay.
   bool hidden_links() {
     const std::vector<FabricLevel>& usual = group().intra;
     const auto fast = [](const FabricLevel& l) { return l.kind == FabricKind::nvswitch || l.kind == FabricKind::nvlink_mesh; };
@@ -201,20 +200,20 @@ class NodeLinksImport {
       out.bandwidth_alone = BytesPerSecond(std::min(socket, slot));
       found.push_back(out);
     }
-    // all devices of the node are reached
+    // The levels must reach all devices of the node.
     ESPALIER_CHECK(!found.empty() && found.back().span == static_cast<std::int64_t>(n()));
     if (found.size() > before)
       note(cat("PCIe: ", gbps(slot), " a slot", links_.pcie > 0 ? "" : cat(", x16 of the generation of ", request_.device),
                "; latencies and efficiencies are estimates"));
   }
 
-  /// A level of the usual node with the same figures is better known than what was found.
+  /// Keeps a level of the usual node that has the same figures, because it is better known than the found level.
   void keep_usual(std::vector<FabricLevel>& found) {
     const std::vector<FabricLevel>& usual = group().intra;
     if (found.size() != usual.size()) return;
     for (std::size_t i = 0; i < found.size(); ++i) {
       const double a = found[i].bandwidth.count(), b = usual[i].bandwidth.count();
-      // A pair of devices has the same rate over a switch and over links of its own.
+      // A pair of devices has the same rate over a switch and over direct links.
       const bool alike = found[i].span == 2 || (found[i].per_peer.count() > 0) == (usual[i].per_peer.count() > 0);
       if (found[i].span != usual[i].span || !alike || std::abs(a / b - 1) > 0.02) return;
     }
@@ -223,11 +222,10 @@ class NodeLinksImport {
     note(cat("these are the links of a usual node of ", request_.device, ", whose fitted figures are taken"));
   }
 
-  // ---- the network
-  // -----------------------------------------------------------------------------------------------------------
+  // ---- the network ------------------------------------------------------------------------------------------------
 
-  /// Interfaces near a device, where any is; the others are for management and storage. Virtual machines show no
-  /// switches: there those of a device's host bridge are near.
+  /// Returns the interfaces near a device, where there are any; the others are for management and storage. Virtual
+  /// machines show no switches; there, interfaces on a device's host bridge count as near.
   [[nodiscard]] std::vector<const FoundNic*> useful() const {
     for (const PciePath most : {PciePath::pxb, PciePath::phb, PciePath::sys}) {
       std::vector<const FoundNic*> near;

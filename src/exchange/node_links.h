@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links of one node, as nvidia-smi or NCCL show them, made into levels of a cluster.
+// Converts the links of one node, as nvidia-smi or NCCL show them, to levels of a cluster.
 //
-//   NVLinks between all pairs     one level. Count of a pair = links of a device, or more pairs than a device has
-//                                 links: a switch, bandwidth
-//                                 count · rate. Else direct links: bandwidth min(links, Σ counts) · rate, count · rate
-//                                 to each peer
-//   NVLinks between some pairs    groups that are joined by them, where these are equal runs of neighbours; above them
-//                                 PCIe
-//   PCIe                          a level for the devices below one switch (PIX, PXB), one below one processor (PHB,
-//                                 NODE), one between
-//                                 processors (SYS). x16 of the device's generation: 15.75, 31.5, 63 GB/s. Between
-//                                 processors what NCCL 2.30.7
-//                                 counts (graph/topo.h): 10 GB/s Skylake, 22 Sapphire Rapids, 16 AMD, 6 Broadwell and
-//                                 ARM
-// Rates of one NVLink and direction: 25 GB/s (generations 2 to 4), 50 GB/s (5); of one Infinity Fabric link 64 GB/s
-// (MI300X, MI325X), 76.8 GB/s (MI355X): sources of data/devices.yaml. Where a level is what the device's usual node
-// has, the usual figures stay, since they are fitted. They stay as well where a table may hide the links: `nvidia-smi
-// topo -mp` prints PCIe alone.
+//   NVLinks between all pairs     They make one level. It is a switch where the count of a pair equals the links of a
+//                                 device, or the pairs together have more than a device has: bandwidth count · rate.
+//                                 Otherwise the links are direct: bandwidth min(links, Σ counts) · rate, and
+//                                 count · rate to each peer.
+//   NVLinks between some pairs    They make groups, where these are equal runs of neighbours. Above them is PCIe.
+//   PCIe                          It makes a level for the devices below one switch (PIX, PXB), one below one processor
+//                                 (PHB, NODE), and one between processors (SYS). The rate of x16 by generation is
+//                                 15.75, 31.5 or 63 GB/s. Between processors the rates are those of NCCL 2.30.7
+//                                 (graph/topo.h): 10 GB/s Skylake, 22 Sapphire Rapids, 16 AMD, 6 Broadwell and ARM.
+// Rates per direction are 25 GB/s for an NVLink (generations 2 to 4) and 50 GB/s (5). An Infinity Fabric link has 64
+// GB/s (MI300X, MI325X) or 76.8 GB/s (MI355X). The sources are those of data/devices.yaml.
+// Where a level equals that of the device's usual node, the usual figures stay, since they are fitted. They also stay
+// where a table may hide the links: `nvidia-smi topo -mp` prints only PCIe.
 #pragma once
 
 #include <cstddef>
@@ -32,34 +29,34 @@ namespace espalier::exchange {
 
 inline constexpr double kGB = 1e9;  ///< bytes
 inline constexpr std::size_t kMostNodeDevices = 64;
-/// "GPU3" -> 3; nothing where it is no device of a node.
+/// Returns 3 for "GPU3"; nothing where the word is not a device of a node.
 std::optional<std::size_t> gpu_of(std::string_view word);
 
-/// How near two devices are over PCIe.
+/// Describes how near two devices are over PCIe.
 enum class PciePath : std::uint8_t { same, pix, pxb, phb, node, sys };
 
-/// Whether a table shows the links between devices beyond PCIe.
+/// Describes whether a table shows the links between devices beyond PCIe.
 enum class LinksShown : std::uint8_t { yes, no, unknown };
 
 struct FoundNic {
   std::string name;
-  double bandwidth = 0;        ///< bytes/s; 0: not said
+  double bandwidth = 0;        ///< bytes/s; 0: not given
   std::vector<PciePath> path;  ///< to each device
 };
 
 struct NodeLinks {
-  std::vector<std::vector<std::int64_t>> nvlinks;  ///< between pairs; through a switch: of the device
+  std::vector<std::vector<std::int64_t>> nvlinks;  ///< between pairs; through a switch: links of the device
   std::vector<std::vector<PciePath>> path;
   std::vector<FoundNic> nics;
   LinksShown shown = LinksShown::yes;
-  std::string link_name = "NVLink";  ///< of one link, for people
-  bool switched = false;             ///< NVLinks end in a switch, the file says so
-  double pcie = 0;                   ///< bytes/s of a device's slot; 0: as the device's generation
-  double socket = 0;                 ///< bytes/s between processors; 0: not said
+  std::string link_name = "NVLink";  ///< name of one link, for messages
+  bool switched = false;             ///< the file states that NVLinks end in a switch
+  double pcie = 0;                   ///< bytes/s of a device's slot; 0: from the device's generation
+  double socket = 0;                 ///< bytes/s between processors; 0: not given
   [[nodiscard]] std::size_t devices() const { return path.size(); }
 };
 
-/// The cluster of `nodes` such nodes.
+/// Returns the cluster of `nodes` such nodes.
 Result<ImportedCluster> cluster_of(const NodeLinks& links, const ClusterRequest& request);
 
 }  // namespace espalier::exchange

@@ -18,7 +18,7 @@
 namespace espalier::exchange {
 namespace {
 
-/// The exporter's fault; rules of the model's architecture do not matter to a file that holds it already.
+/// Returns the exporter's fault. Rules of the model's architecture do not matter to a file that already holds it.
 Status refused(const char* exporter, const Job& job, const Plan& plan) {
   if (!plan.uniform())
     return Error{ErrorKind::check_failed, exporter, "layers of different strategies", "one strategy for all layers", ""};
@@ -39,7 +39,7 @@ PlanSettings of_flags(const std::vector<LaunchFlag>& flags) {
 
 Result<PlanSettings> megatron(const WrittenPlan& w) { return of_flags(megatron_plan_flags(w)); }
 
-/// "--compile.no-enable" is compile.enable = false.
+/// Converts flags to keys: "--compile.no-enable" is compile.enable = false.
 Result<PlanSettings> torchtitan(const WrittenPlan& w) {
   PlanSettings out;
   for (const LaunchFlag& flag : titan_plan_flags(w)) {
@@ -56,7 +56,7 @@ Result<PlanSettings> torchtitan(const WrittenPlan& w) {
   return out;
 }
 
-/// Keys of what the exporter writes, without Espalier's own.
+/// Returns the keys that the exporter writes, without Espalier's own.
 Result<PlanSettings> of_document(const char* exporter, const WrittenPlan& w, bool json) {
   const auto text = find_exporter(exporter)->write(w.request);
   if (!text) return text.error();
@@ -79,7 +79,7 @@ Result<PlanSettings> accelerate(const WrittenPlan& w) {
   return out;
 }
 
-/// A configuration format, and the exporter whose rules a plan of it keeps.
+/// Names a configuration format, and the exporter whose rules a plan of it keeps.
 struct SettingsFormat {
   const char *name, *exporter;
   Result<PlanSettings> (*settings)(const WrittenPlan& plan);

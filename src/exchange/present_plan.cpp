@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what a configuration says to the job and the plan that it runs.
+// Derives the job, and the plan that it runs, from a configuration.
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
@@ -48,7 +48,7 @@ std::int64_t heads_of(const Model& model) {
   return 0;
 }
 
-/// A model beside flags that state other sizes is another model.
+/// Rejects a model whose sizes differ from those that the flags state.
 Status other_sizes(const ImportedConfiguration& c, const Model& model) {
   for (const auto& [key, value] : c.sizes) {
     const std::int64_t own = key == "num_layers"    ? model.blocks()
@@ -65,8 +65,8 @@ Status other_sizes(const ImportedConfiguration& c, const Model& model) {
 
 bool has_experts(const Model& model) { return active_parameter_count(model) < parameter_count(model); }
 
-/// Stages a rank: ⌈weighted layers / those of a stage⌉ over the ranks (torchtitan, distributed/pipeline_parallel.py),
-/// rounded down; cut() says where that does not divide.
+/// Returns the stages per rank: ⌈weighted layers / layers per stage⌉ over the ranks (torchtitan,
+/// distributed/pipeline_parallel.py), rounded down. cut() reports a remainder.
 std::int32_t virtual_stages(const Job& job, const ImportedConfiguration& c) {
   if (!c.end_weights || c.end_weights->layers_per_stage == 0) return c.schedule.virtual_stages;
   const std::int64_t weighted = job.model.blocks() + c.end_weights->first + c.end_weights->last;
@@ -74,8 +74,8 @@ std::int32_t virtual_stages(const Job& job, const ImportedConfiguration& c) {
   return static_cast<std::int32_t>(std::max<std::int64_t>(1, stages / c.schedule.stages));
 }
 
-/// Blocks of each chunk that the configuration states, in the order of the pipeline; empty: as the engine splits them,
-/// or a split that is none.
+/// Returns the blocks of each chunk that the configuration states, in the order of the pipeline. The result is empty
+/// where the engine splits the layers, or where the stated split is invalid.
 std::vector<std::int32_t> stated_blocks(const Job& job, const ImportedConfiguration& c) {
   if (!c.end_weights) return c.blocks;
   const std::int64_t chunks = std::int64_t{c.schedule.stages} * virtual_stages(job, c);
@@ -83,7 +83,7 @@ std::vector<std::int32_t> stated_blocks(const Job& job, const ImportedConfigurat
   return {blocks.begin(), blocks.end()};
 }
 
-/// Blocks of the fullest chunk where the engine splits.
+/// Returns the blocks of the fullest chunk where the engine splits.
 std::int32_t fullest_of_engine(const Job& job, const ImportedConfiguration& c, const Schedule& schedule) {
   Strategy probe = c.strategy;
   probe.recompute = {RecomputeKind::full, 0};
@@ -97,20 +97,20 @@ std::int32_t fullest_chunk(const Job& job, const ImportedConfiguration& c, const
   return blocks.empty() ? fullest_of_engine(job, c, schedule) : *std::max_element(blocks.begin(), blocks.end());
 }
 
-/// The strategy as rules of the space judge it, which know the engine's own split alone.
+/// Returns the strategy as rules of the space judge it; they only cover the engine's own split.
 Strategy for_rules(const Job& job, const ImportedConfiguration& c, Strategy strategy, const Schedule& schedule) {
   Recompute& r = strategy.recompute;
   const std::int32_t all = r.kind == RecomputeKind::full ? fullest_of_engine(job, c, schedule) : 0;
-  // Every n-th block is what torchtitan had up to 0.2.1 (selective_ac_option): newer ones, of which the rules are, have
-  // all or none.
+  // Only torchtitan up to 0.2.1 recomputes every n-th block (selective_ac_option). The rules describe newer versions,
+  // which have all or none.
   if (r.kind == RecomputeKind::full) r.layers = c.recompute_every > 1 ? all : std::min(r.layers, all);
   return strategy;
 }
 
 const EngineModel* engine_of(const Job& job) { return job.engine_model ? job.engine_model.get() : find_engine(job.engine); }
 
-/// The first and the last layer of every chunk, from its blocks: the embedding stands with the first, the head with the
-/// last.
+/// Sets the first and the last layer of every chunk from its blocks. The embedding joins the first chunk, the head
+/// the last.
 Status cut(const Job& job, const ImportedConfiguration& c, Pipeline& pipeline) {
   const std::vector<std::int32_t> blocks = stated_blocks(job, c);
   if (c.end_weights && blocks.empty())
@@ -143,8 +143,8 @@ Status cut(const Job& job, const ImportedConfiguration& c, Pipeline& pipeline) {
           ErrorKind::bad_input, c.name,
           cat("every ", c.recompute_every, ". block recomputed, ", r.layers, " in the fullest stage, and a stage of ", blocks[k]),
           "stages nearly alike, or all or no blocks recomputed", "--recompute full or none"};
-    // A shorter stage recomputes all of its blocks: one number for all stages says it, where the engine's own split has
-    // as many in one.
+    // A shorter stage recomputes all of its blocks. One number for all stages is then enough, where the engine's own
+    // split has that many in one stage.
     if (r.kind == RecomputeKind::full && r.layers > most) r.layers = std::min(r.layers, blocks[k]);
     if (r.kind == RecomputeKind::full && r.layers == 0) r = {};
     ESPALIER_CHECK(range.first <= range.last);
@@ -154,8 +154,8 @@ Status cut(const Job& job, const ImportedConfiguration& c, Pipeline& pipeline) {
   return {};
 }
 
-/// Megatron-LM cuts stages evenly unless the file says how (megatron/training/arguments.py:963, core 0.19.2), and so
-/// asserts that it can.
+/// Rejects uneven stages. Megatron-LM cuts stages evenly unless the file sets the cut
+/// (megatron/training/arguments.py:963, core 0.19.2), and asserts that it can.
 Status uneven_layers(const Job& job, const ImportedConfiguration& c, const EngineModel& engine, const Pipeline& pipeline) {
   const std::int64_t chunks = pipeline.schedule.chunks();
   const bool core = engine.family == EngineFamily::megatron && engine.formats == std::vector<std::string>{"megatron-core"};
@@ -196,7 +196,7 @@ const ConfigurationFormat* find_configuration_format(std::string_view name) {
 
 namespace {
 
-/// The text of an input with what --set says of it.
+/// Returns the text of an input with the --set values for it applied.
 Result<std::string> input_text(const std::string& file, const char* key, const ConfigurationInputs& inputs, std::string& path) {
   const auto found = job::find_input_file(file, key, "", cat("--", key));
   if (!found) return found.error();
@@ -221,7 +221,7 @@ Result<Cluster> cluster_of(const ConfigurationInputs& inputs) {
   return load_cluster(*text, path, std::filesystem::path(path).parent_path().string());
 }
 
-/// Layers and fields of the model; one that cannot be read is an error of job_of.
+/// Reads layers and fields of the model. For a model that cannot be read, job_of reports the error.
 void take_model(const ConfigurationInputs& inputs, ConfigurationRequest& request) {
   request.model_state = ConfigurationRequest::ModelState::given;
   std::string path;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of a framework that is configured in Python, as assignments: "config.parallelism.tensor_parallel_degree = 2
-// # why". A setting is a path of attributes and a Python literal; recipes are files that people read and change, with
-// the head of every launch script.
+// Writes settings of a framework that is configured in Python as assignments:
+// "config.parallelism.tensor_parallel_degree = 2 # why". A setting is a path of attributes and a Python literal.
+// Recipes are files that people read and change, with the head of every launch script.
 #pragma once
 
 #include <string>
@@ -17,9 +17,9 @@ struct PythonSetting {
   std::string reason;   ///< a comment; empty: none
 };
 
-/// "    config.parallelism.tensor_parallel_degree = 2\n" of each.
+/// Writes "    config.parallelism.tensor_parallel_degree = 2\n" for each setting.
 std::string assignments(const std::string& object, const std::vector<PythonSetting>& settings);
-/// A text as Python writes it.
+/// Returns a text as a Python literal.
 std::string python_text(const std::string& text);
 std::string python_bool(bool value);
 

@@ -16,7 +16,7 @@ struct RankCoordinates {
   PlaceInStage in_stage;
 };
 
-/// By device, which is the rank.
+/// Returns the places by device, which is the rank.
 std::map<std::int64_t, RankCoordinates> places_of(const Plan& plan) {
   std::map<std::int64_t, RankCoordinates> out;
   std::size_t p = 0;

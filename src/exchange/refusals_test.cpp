@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each reader refuses, and how: one row a case, a damaged or unplannable text and what the message must hold.
+// Tests the errors of each reader. Each row is one case: a damaged or unplannable text and the required part of the
+// message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ using testing::HasSubstr;
 
 struct Case {
   const char* text;
-  const char* said;  ///< by the message; "accepted": it is read
+  const char* said;  ///< part of the message; "accepted": it is read
 };
 
 // ---- configurations -----------------------------------------------------------------------------------------------
@@ -69,7 +70,7 @@ TEST(Refusals, OfMegatronFlags) {
       {"--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1 --decoder-last-pipeline-num-layers 1", "accepted"},
       {"--pipeline-model-parallel-size 2 --account-for-loss-in-pipeline-split", "9 divisible by 2 chunks"},
       {"--pipeline-model-parallel-size 5 --account-for-loss-in-pipeline-split --account-for-embedding-in-pipeline-split",
-       "MEG-WORLD"},  // of 8 devices
+       "MEG-WORLD"},  // on 8 devices
       {"--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 3", "a divisor of the 8 layers"},
       {"--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 2", "accepted"},
       {"--cuda-graph-impl local", "full_iteration"},

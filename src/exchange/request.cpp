@@ -34,7 +34,7 @@ const ImportFile* file_of(const ImportRequest& request, std::string_view role) {
 
 const ImportFile& required_file(const ImportRequest& request, std::string_view role) {
   const ImportFile* file = file_of(request, role);
-  ESPALIER_CHECK(file != nullptr);  // refused() lets no request pass without it
+  ESPALIER_CHECK(file != nullptr);  // refused() accepts no request without it
   return *file;
 }
 
@@ -61,7 +61,7 @@ std::string option_of(const Importer& format, const ImportRequest& request, cons
   if (said != request.options.end()) return said->second;
   for (const FormatOption& option : format.options)
     if (option.name == name) return option.value;
-  ESPALIER_CHECK(false);  // no row lists this option: the importer asks for what no user can say
+  ESPALIER_CHECK(false);  // no row lists this option: an error of the importer, not of the user
 }
 
 Result<std::int64_t> count_of(const Importer& format, const ImportRequest& request, const std::string& name) {
@@ -77,7 +77,7 @@ Result<std::int64_t> count_of(const Importer& format, const ImportRequest& reque
 Status embed_job(const Job& job, Plan& plan) {
   const auto engine = planner::engine_of(job);
   if (!engine) return engine.error();
-  ESPALIER_CHECK(plan.training == job.training);  // what is embedded beside the layers is what they were imported for
+  ESPALIER_CHECK(plan.training == job.training);  // the embedded inputs must match those of the import
   plan.engine = (*engine)->name;
   planner::stamp_inputs(job, plan);
   return std::nullopt;

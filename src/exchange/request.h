@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What importers ask of a request: its files by role and its options by name, and that it holds no others.
+// Gives importers access to a request: its files by role and its options by name. It also checks that it holds no
+// others.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +11,15 @@
 
 namespace espalier::exchange {
 
-/// The first offence against the row of the format: no job, a required file that is missing, an unknown role or option.
+/// Returns the first fault against the row of the format: no job, a missing required file, an unknown role or option.
 Status refused(const Importer& format, const ImportRequest& request);
-/// nullptr: the request has no such file.
+/// Returns the file; nullptr where the request has none of this role.
 const ImportFile* file_of(const ImportRequest& request, std::string_view role);
-/// The same of a role that the format requires, after refused() found it there.
+/// Returns the file of a role that the format requires, after refused() has accepted the request.
 const ImportFile& required_file(const ImportRequest& request, std::string_view role);
-/// What the request says, or the format's own value. Asked for options of the format's row alone.
+/// Returns the request's value, or the format's default. It must only be called for options of the format's row.
 std::string option_of(const Importer& format, const ImportRequest& request, const std::string& name);
-/// The same as a number from 0 to 2³¹ − 1.
+/// Returns the value of an option as a number from 0 to 2³¹ − 1.
 Result<std::int64_t> count_of(const Importer& format, const ImportRequest& request, const std::string& name);
 /// Names the job's engine in the plan and embeds the job's inputs.
 Status embed_job(const Job& job, Plan& plan);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// `rocm-smi --showtopo` (ROCm 4.5 to 7.2): tables between devices, one below the other, and the processor of each
-// device.
+// Reads `rocm-smi --showtopo` (ROCm 4.5 to 7.2): tables between devices, one below the other, and the processor of
+// each device.
 //
-//   ================================ Weight between two GPUs =================================      15 for each hop over Infinity Fabric (xGMI)
-//          GPU0         GPU1         …
+//   =========================== Weight between two GPUs ===========================      15 for each hop over Infinity
+//          GPU0         GPU1         …                                                   Fabric (xGMI)
 //   GPU0   0            15           …
-//   =============================== Link Type between two GPUs ===============================      XGMI or PCIE
-//   ======================================= Numa Nodes =======================================
-//   GPU[0]          : (Topology) Numa Node: 0                                                       before ROCm 5: "GPU 0 : …"
-// The table of link types is required (`--showtopotype` prints it alone). A device has one link to each that it reaches
-// in one hop. Meaning of the
-// weights: docs of AMD SMI (github.com/ROCm/rocm-systems, pull request 7372).
+//   ========================= Link Type between two GPUs ==========================      XGMI or PCIE
+//   ================================= Numa Nodes ==================================
+//   GPU[0]          : (Topology) Numa Node: 0                                            before ROCm 5: "GPU 0 : …"
+//
+// The table of link types is required (`--showtopotype` prints only this table). A device has one link to each that
+// it reaches in one hop. The meaning of the weights is from the docs of AMD SMI (github.com/ROCm/rocm-systems, pull
+// request 7372).
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -75,7 +76,7 @@ class RocmTables {
       fail(number, cat("a second row of ", words[0]), "one", "one node a file");
   }
 
-  /// "GPU[0] : (Topology) Numa Node: 0"
+  /// Reads a line such as "GPU[0] : (Topology) Numa Node: 0".
   void take_processor(std::string_view line) {
     const auto rest = runlog::after(line, "GPU");
     const auto node = runlog::after(line, "Numa Node:");
@@ -86,7 +87,7 @@ class RocmTables {
       processors_[static_cast<std::size_t>(*device)] = *processor;
   }
 
-  /// Whether two devices have a link of their own; nothing: the cells say something else.
+  /// Returns whether two devices have a direct link; nothing where the cells hold something else.
   std::optional<bool> linked(std::size_t i, std::size_t j) {
     const RocmTableRow& row = types_.at(i);
     ESPALIER_CHECK(j < row.cells.size());

@@ -11,10 +11,10 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr std::size_t kShown = 60;  ///< of a value in a message
+constexpr std::size_t kShown = 60;  ///< characters of a value in a message
 constexpr const char* kFilled = "auto: filled by the training script";
 
-/// "--arg TP=… " of each name.
+/// Returns "--arg TP=… " for each name.
 std::string asked(const std::vector<std::string>& names) {
   std::string out;
   for (const std::string& name : names) out += cat(out.empty() ? "" : " ", "--arg ", name, "=…");
@@ -29,7 +29,7 @@ std::string text_of(const base::Node& node) {
   return node.text;
 }
 
-/// "[a, b]"; lists inside it likewise.
+/// Returns "[a, b]"; lists inside it likewise.
 std::string list_of(const base::Node& node) {
   std::string out = "[";
   for (const base::Node& item : node.items)
@@ -45,7 +45,7 @@ void collect(const base::Node& node, const std::string& path, std::vector<Settin
   out.push_back({path, node.kind == base::NodeKind::sequence ? list_of(node) : text_of(node), node.line});
 }
 
-/// Numbers are equal whatever their spelling: 0, 0.0 and 1e-5, 1e-05.
+/// Compares values. Numbers are equal whatever their spelling: 0, 0.0 and 1e-5, 1e-05.
 bool same_value(const std::string& a, const std::string& b) {
   if (a == b || base::lower(a) == base::lower(b)) return true;
   double x = 0, y = 0;
@@ -54,7 +54,7 @@ bool same_value(const std::string& a, const std::string& b) {
   return code_a == std::errc() && code_b == std::errc() && end_a == a.data() + a.size() && end_b == b.data() + b.size() && x == y;
 }
 
-/// "(4096, 0)" begins with 4096.
+/// Returns the first number of a text: 4096 for "(4096, 0)".
 std::string first_number(const std::string& text) {
   const std::size_t first = text.find_first_of("0123456789");
   return first == std::string::npos ? "" : text.substr(first, text.find_first_not_of("0123456789", first) - first);
@@ -176,7 +176,7 @@ const Setting* SettingReader::take(std::string_view key, bool auto_is_a_value) {
   return &setting;
 }
 
-/// One fault for each condition, which names all that it guards.
+/// Reports one fault for each condition, which names all settings that it guards.
 void SettingReader::guarded(const Setting& setting) {
   for (Fault& fault : errors_)
     if (fault.condition == setting.condition) {
@@ -197,8 +197,8 @@ void SettingReader::note_read(const Setting& setting, const std::string& meaning
 }
 
 void SettingReader::note_default(std::string_view key, const std::string& value, const std::string& meaning) {
-  ESPALIER_CHECK(!key.empty() && !meaning.empty());  // a user reads what was taken, and for what
-  // The getter found "auto" a moment ago and listed it: what is taken in its place belongs there.
+  ESPALIER_CHECK(!key.empty() && !meaning.empty());  // the user sees which key was taken, and its meaning
+  // The getter has just found "auto" and listed it. The value taken in its place belongs there.
   const auto filled = std::exchange(filled_, std::nullopt);
   if (filled && keys_[*filled].key == key) {
     keys_[*filled].meaning += cat("; here ", meaning);
@@ -302,7 +302,7 @@ void SettingReader::pass_over(std::string_view key, std::string_view why) {
 }
 
 void SettingReader::fail(std::string_view key, const std::string& found, const std::string& expected, const std::string& hint) {
-  ESPALIER_CHECK(!expected.empty());  // an error that does not say what to write helps nobody
+  ESPALIER_CHECK(!expected.empty());  // an error must describe what to write
   if (std::any_of(errors_.begin(), errors_.end(), [&](const Fault& f) { return f.key == key; })) return;
   const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.setting.key == key; });
   const std::int64_t line = at == entries_.end() ? 0 : at->setting.line;
@@ -331,9 +331,9 @@ void SettingReader::lacks_file(const std::string& found, const std::string& hint
   lacks_files_ = true;
 }
 
-// ---- what no reader took ------------------------------------------------------------------------------------------
+// ---- leftover settings --------------------------------------------------------------------------------------------
 
-/// Whether a key is set to something that switches it on.
+/// Returns whether a key is set to something that switches it on.
 bool SettingReader::is_on(const std::string& key) const {
   const KeyRow* row = table_.find(key);
   if (row != nullptr && request_.model_state == ConfigurationRequest::ModelState::given)
@@ -345,7 +345,7 @@ bool SettingReader::is_on(const std::string& key) const {
   });
 }
 
-/// Why the value changes nothing; empty: it does.
+/// Returns why the value changes nothing; empty where it has an effect.
 std::string SettingReader::harmless(const KeyRow& row, const Setting& setting) const {
   const std::string& value = setting.value;
   if (std::find(row.unless.begin(), row.unless.end(), value) != row.unless.end())
@@ -364,7 +364,7 @@ std::string SettingReader::harmless(const KeyRow& row, const Setting& setting) c
   return row.given ? "as --model says" : agrees(row, setting);
 }
 
-/// A field of the model that is given: "a", "a.b", or the product "a*b"; empty: absent or off.
+/// Returns a field of the given model: "a", "a.b", or the product "a*b"; empty where it is absent or off.
 std::string SettingReader::model_field(const std::string& name) const {
   const auto field = [&](const std::string& key) -> std::string {
     for (const auto& [own, value] : request_.model_fields)
@@ -382,7 +382,7 @@ std::string SettingReader::model_field(const std::string& name) const {
   return product > 0 ? std::to_string(product) : "";
 }
 
-/// Whether the model that is given has the value.
+/// Returns why the value agrees with the given model; empty where it does not.
 std::string SettingReader::agrees(const KeyRow& row, const Setting& setting) const {
   for (const std::string& name : row.model) {
     const std::string value = model_field(name);
@@ -421,7 +421,7 @@ void SettingReader::judge_unknown(const Setting& setting) {
   const auto speaks = std::find_if(table_.words.begin(), table_.words.end(), [&](const std::string& word) {
     return base::lower(setting.key).find(word) != std::string::npos;
   });
-  // A slip in the name of a key that a plan is read from is no unknown key.
+  // A misspelt key of the plan is reported instead of listed as unknown.
   std::vector<std::string> known;
   for (const KeyRow& row : table_.rows)
     if (row.verdict == KeyRow::Verdict::reads) known.push_back(row.key);
@@ -432,7 +432,7 @@ void SettingReader::judge_unknown(const Setting& setting) {
        cat(similar, similar.empty() ? "" : "; ", "--ignore ", setting.key, " takes it out, where it does not"));
 }
 
-/// One fault as it is; several under each other, by line.
+/// Returns a single fault unchanged, or several as one error, sorted by line.
 Error SettingReader::all_faults() {
   if (lacks_files_) std::erase_if(errors_, [](const Fault& fault) { return fault.line == 0; });
   std::stable_sort(errors_.begin(), errors_.end(), [](const Fault& a, const Fault& b) { return a.line < b.line; });

@@ -34,7 +34,7 @@ class Blocks {
     begins_ = true;
     begin_ = at_ + 1;
   }
-  /// A pattern of a case ends here.
+  /// Ends a pattern of a case.
   void arm(std::size_t body) {
     ShellBlock& block = open_.back();
     for (std::size_t i = begin_; i < at_; ++i) tokens_[i].is_word = true;

@@ -33,7 +33,7 @@ class Test {
  public:
   Test(std::span<const ShellToken> words, const ShellVariables& variables) : words_(words), variables_(variables) {}
 
-  /// a && b || c, from the left.
+  /// Evaluates a && b || c, from the left.
   ShellVerdict run() {
     Kind all = term();
     while (at_ < words_.size()) {
@@ -123,7 +123,7 @@ ShellVerdict decide(std::span<const ShellToken> command, const ShellVariables& v
   if (closing.empty() && opening != "test") return {};
   words.erase(words.begin());
   if (!closing.empty()) {
-    // `[ a ] && [ b ]` is one test.
+    // `[ a ] && [ b ]` counts as one test.
     std::erase_if(words, [&](const ShellToken& t) { return !t.quoted && (t.text == closing || t.text == opening); });
   }
   ShellVerdict out = Test(words, variables).run();

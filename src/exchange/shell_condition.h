@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of a shell, `[ … ]`, `[[ … ]]`, `test …` and `(( … ))`, decided from what its variables hold.
+// Decides tests of a shell, `[ … ]`, `[[ … ]]`, `test …` and `(( … ))`, from the values of its variables.
 #pragma once
 
 #include <span>
@@ -14,9 +14,9 @@ struct ShellVerdict {
   std::vector<std::string> missing = {};  ///< names that would decide it
 };
 
-/// Verdict of a command: open where it is no test.
+/// Returns the verdict of a command, which is open for anything but a test.
 ShellVerdict decide(std::span<const ShellToken> command, const ShellVariables& variables);
-/// Whether a pattern of a case (`7B|7b`, `*`, `*.yaml`) matches.
+/// Returns whether a pattern of a case (`7B|7b`, `*`, `*.yaml`) matches.
 bool matches_pattern(std::string_view pattern, std::string_view text);
 
 }  // namespace espalier::exchange

@@ -17,7 +17,7 @@ using Kind = ShellVerdict::Kind;
 
 std::string file_name(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
-/// Files that set up a shell and hold no flags of a training.
+/// Returns whether a file only sets up a shell and holds no flags of a training.
 bool is_setup(const std::string& path) {
   constexpr std::array<std::string_view, 12> kWords = {"activate", "bashrc", "profile", "conda",  "setvars",  "modules",
                                                        "lmod",     "setenv", "set_env", "env.sh", "env_vars", ".env"};
@@ -26,7 +26,7 @@ bool is_setup(const std::string& path) {
 
 // ---- sourced files ------------------------------------------------------------------------------------------------
 
-/// The words of a script with those of the files that it sources in place of the commands that source them.
+/// Joins the words of a script with those of the files that it sources, in place of the commands that source them.
 class Sources {
  public:
   Sources(const ShellContext& context, ShellScript& out) : context_(context), out_(out) {}
@@ -35,7 +35,7 @@ class Sources {
     auto tokens = read_shell_words(text, where);
     if (!tokens) return tokens.error();
     std::vector<ShellToken> all;
-    // Files that the script does not source come first: what they assign, it uses.
+    // Given files that the script does not source come first, since the script uses their assignments.
     std::vector<ShellToken> own = joined(*tokens, 0);
     for (const ShellFile& file : context_.files)
       if (used_.insert(file.name).second) include(file, 1, 1, all);
@@ -110,14 +110,14 @@ class ShellRun {
   void all() { commands(0, tokens_.size(), 0, 0); }
 
  private:
-  /// State of the command that is being read.
+  /// Holds the state of the command that is being read.
   struct Command {
     std::size_t begin = 0;
     bool begins = true, skips = false;
     std::string first;
-    std::int64_t guard = 0;      ///< line of an undecided test before && or ||
-    std::int64_t after_and = 0;  ///< line of a && behind another command: what it runs is run, what it assigns may not
-                                 ///< be
+    std::int64_t guard = 0;  ///< line of an undecided test before && or ||
+    /// This is the line of a && after another command. The command counts as run, but its assignments may not happen.
+    std::int64_t after_and = 0;
   };
 
   void commands(std::size_t from, std::size_t to, std::int64_t condition, int depth) {
@@ -204,7 +204,7 @@ class ShellRun {
     value.source.clear();
     const bool same = before != nullptr && before->known && value.known && before->text == value.text;
     if (condition > 0 && !same) {
-      // In a loop over arguments what was assigned before is the default.
+      // In a loop over arguments, the earlier assignment is the default.
       if (loops_ > 0 && before != nullptr && before->known) {
         value = *before;
         value.fallback = true;
@@ -216,8 +216,7 @@ class ShellRun {
     variables_.assign(name, std::move(value));
   }
 
-  // ---- blocks
-  // ----------------------------------------------------------------------------------------------------------------
+  // ---- blocks -----------------------------------------------------------------------------------------------------
 
   void run(const ShellBlock& block, std::int64_t condition, int depth) {
     if (block.kind == ShellBlock::Kind::loop) return loop(block, condition, depth);
@@ -261,7 +260,7 @@ class ShellRun {
     return {Kind::no, {}};
   }
 
-  /// The body runs once; a variable that takes several values is unknown in it.
+  /// Runs the body once. A variable that takes several values is unknown in it.
   void loop(const ShellBlock& block, std::int64_t condition, int depth) {
     const bool counts = tokens_[block.first].text == "for" && block.first + 2 < block.header;
     if (counts && is_shell_name(tokens_[block.first + 1].text)) {
@@ -283,7 +282,7 @@ class ShellRun {
   std::map<std::size_t, ShellBlock> blocks_;
   ShellVariables& variables_;
   ShellScript& out_;
-  int loops_ = 0;  ///< while and until around the command: over what is not known
+  int loops_ = 0;  ///< enclosing while and until loops: their iterations are unknown
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shell script as the words that its commands have, as far as they can be known without running it. Variables are
-// followed in the order of the script; a branch whose test is decided is taken or skipped, one whose test is not has
-// ShellWord::condition. Files that the script sources are read in place of the line that sources them, where they are
-// given.
+// Reads a shell script as the words of its commands, as far as they can be determined without running it. Variables
+// are followed in the order of the script. A branch whose test is decided is taken or skipped; words under an
+// undecided test have ShellWord::condition. Files that the script sources are read in place of the line that sources
+// them, where they are given.
 #pragma once
 
 #include <cstdint>

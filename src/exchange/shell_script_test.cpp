@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launch scripts in the forms that people write: Slurm, defaults, arithmetic, decided and undecided conditions,
-// parameters, sourced files, Hydra.
+// Tests launch scripts in common forms: Slurm, defaults, arithmetic, decided and undecided conditions, parameters,
+// sourced files, Hydra.
 #include "exchange/shell_script.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST(ShellScript, FollowsVariables) {
   EXPECT_EQ(value("for T in 2; do run --tp $T; done\n"), "2");
   EXPECT_EQ(value("for T in 2 4; do run --tp $T; done\n"), "$T");
   EXPECT_EQ(value("cat <<EOF\nit's $5 a \"line\nEOF\nrun --tp 2\n"), "2");  // another program's text
-  // A value that grows for ever ends.
+  // A value that grows without bound is cut off.
   std::string grows = "A=xxxxxxxxxxxxxxxx\n";
   for (int i = 0; i < 60; ++i) grows += "A=$A$A\n";
   EXPECT_EQ(value(grows + "run --tp $A\n"), "$A");
@@ -73,7 +73,7 @@ TEST(ShellScript, DecidesConditions) {
   EXPECT_EQ(value("M=x\n" + choice), "8");
   EXPECT_EQ(value("X=1\n[ $X = 1 ] && E=\"--tp 2\"\nrun --pp 1\n"), "2");
   EXPECT_EQ(value("X=0\n[ $X = 1 ] && E=\"--tp 2\"\nrun --pp 1\n"), "absent");
-  // In a loop over arguments the assignment before it is the default.
+  // In a loop over arguments, the assignment before it is the default.
   EXPECT_EQ(value("T=4\nwhile [ $# -gt 0 ]; do case $1 in --tp) T=$2;; esac; shift; done\nrun --tp $T\n"), "4");
 }
 
@@ -81,7 +81,7 @@ TEST(ShellScript, TakesWhatItIsGiven) {
   ShellContext context;
   context.variables = {{"1", "8B"}, {"12", "4"}, {"X", "2"}};
   EXPECT_EQ(value("S=$1\nT=${12}\nif [ $S = 8B ]; then T=$((T * 2)); fi\nrun --tp $T\n", context), "8");
-  EXPECT_EQ(value("X=9\nrun --tp $X\n", context), "2");  // --arg holds whatever the script assigns
+  EXPECT_EQ(value("X=9\nrun --tp $X\n", context), "2");  // --arg overrides the script's assignment
   EXPECT_THAT(flag("T=${3}\nrun --tp $T\n", "tp").missing, ElementsAre("3"));
 }
 
@@ -89,7 +89,7 @@ TEST(ShellScript, ReadsSourcedFiles) {
   const std::string script = "D=$(pwd)\nsource \"$D/models.sh\"\nsource venv/bin/activate\nrun --pp 1 ${M[@]}\n";
   const auto without = read_flag_lines(script, "x.sh", {});
   ASSERT_TRUE(without.ok());
-  ASSERT_EQ(without->sources.size(), 1u);  // an environment of Python holds no flags
+  ASSERT_EQ(without->sources.size(), 1u);  // a Python environment holds no flags
   EXPECT_THAT(without->sources.front().path, HasSubstr("models.sh"));
   EXPECT_EQ(without->sources.front().line, 2);
   ShellContext context;
@@ -110,7 +110,7 @@ TEST(ShellScript, ReadsOverridesOfHydra) {
   EXPECT_EQ(flag(script, "decoder_first_pipeline_num_layers").value, "5");
 }
 
-// A flag that means nothing to a plan may stand twice; one that does may not.
+// A flag without meaning for a plan may occur twice; a flag with one may not.
 TEST(ShellScript, OneValueForFlagsThatCount) {
   EXPECT_EQ(value("docker run --device /dev/a --device /dev/b x\nrun --tp 2\n"), "2");
   EXPECT_FALSE(read_flag_lines("run --tp 2 --tp 4\n", "x.sh").ok());

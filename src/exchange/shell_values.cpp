@@ -13,12 +13,12 @@
 namespace espalier::exchange {
 namespace {
 
-constexpr int kDeepestValue = 16;               ///< of values inside values
+constexpr int kDeepestValue = 16;               ///< nesting of values inside values
 constexpr std::size_t kLongestValue = 1 << 16;  ///< bytes of a value
 
 using runlog::is_digit;
 
-/// The name or the positional parameter at the beginning.
+/// Returns the name or the positional parameter at the beginning.
 std::string_view name_at(std::string_view text) {
   if (!text.empty() && is_digit(text.front())) return text.substr(0, 1);
   std::size_t n = 0;
@@ -29,7 +29,7 @@ bool is_parameter(std::string_view name) {
   return is_shell_name(name) || (!name.empty() && std::all_of(name.begin(), name.end(), is_digit));
 }
 
-/// The place behind the bracket that closes the one at `from`; the end of the text where none does.
+/// Returns the place behind the bracket that closes the one at `from`, or the end of the text where none does.
 std::size_t behind(std::string_view text, std::size_t from) {
   const char open = text[from], close = open == '(' ? ')' : '}';
   std::int64_t depth = 0;
@@ -40,8 +40,8 @@ std::size_t behind(std::string_view text, std::size_t from) {
   return text.size();
 }
 
-/// + - * / %, comparisons, ?: and parentheses over whole numbers; nothing on a division by zero, an overflow or another
-/// character.
+/// Evaluates + - * / %, comparisons, ?: and parentheses over whole numbers. Returns nothing on a division by zero, an
+/// overflow or another character.
 class ShellArithmetic {
  public:
   explicit ShellArithmetic(std::string_view text) : text_(text) {}
@@ -141,7 +141,7 @@ class ShellArithmetic {
   int depth_ = 0;
 };
 
-/// The value of an option of sbatch in one line: "--nodes=4", "--nodes 4", "-N 4", "-N4".
+/// Returns the value of an option of sbatch in one line: "--nodes=4", "--nodes 4", "-N 4", "-N4".
 std::string option_of(std::string_view line, std::string_view name, char letter) {
   std::string_view rest = line;
   const std::size_t at = line.find(name);
@@ -156,7 +156,7 @@ std::string option_of(std::string_view line, std::string_view name, char letter)
   while (rest.starts_with(' ') || rest.starts_with('=')) rest.remove_prefix(1);
   return std::string(rest.substr(0, rest.find_first_of(" \t\r#")));
 }
-/// "h100:8" and "gpu:8" are 8.
+/// Returns the count in "h100:8" or "gpu:8": 8.
 std::optional<std::int64_t> count_of(const std::string& text) {
   return runlog::whole_integer(std::string_view(text).substr(text.rfind(':') + 1));
 }
@@ -266,7 +266,7 @@ ShellValue ShellVariables::expand(std::string_view text, int depth) const {
   return out;
 }
 
-/// "$NAME", "${NAME}", "${NAME:-default}", "${NAME:=default}".
+/// Expands "$NAME", "${NAME}", "${NAME:-default}", "${NAME:=default}".
 ShellValue ShellVariables::parameter(std::string_view text, int depth) const {
   const std::string name = variable_in(text);
   if (name.empty()) return {std::string(text), false};
@@ -289,7 +289,7 @@ ShellValue ShellVariables::parameter(std::string_view text, int depth) const {
   return out;
 }
 
-/// "$(( … ))", and idioms that count devices; anything else is unknown.
+/// Evaluates "$(( … ))" and idioms that count devices; anything else is unknown.
 ShellValue ShellVariables::command(std::string_view text, int depth) const {
   if (text.starts_with("$((") && text.ends_with("))")) return arithmetic(text.substr(3, text.size() - 5), depth);
   const bool counts = text.find("nvidia-smi") != std::string_view::npos &&
@@ -300,7 +300,7 @@ ShellValue ShellVariables::command(std::string_view text, int depth) const {
 }
 
 ShellValue ShellVariables::arithmetic(std::string_view expression, int depth) const {
-  // Names stand for their values with or without a dollar.
+  // Names have their values with or without a dollar.
   std::string spelled;
   for (std::size_t i = 0; i < expression.size();) {
     const std::string_view name = is_digit(expression[i]) ? std::string_view() : name_at(expression.substr(i));

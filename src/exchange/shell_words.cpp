@@ -14,7 +14,7 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 
 class ShellTokenizer {
  public:
-  /// `base`: where the text begins in the file.
+  /// `base` is where the text begins in the file.
   ShellTokenizer(std::string_view text, const std::string& where, std::size_t base = 0)
       : text_(text), where_(where), base_(base) {}
 
@@ -34,7 +34,7 @@ class ShellTokenizer {
     tokens_.push_back(std::move(*word_));
     word_.reset();
   }
-  /// The character at `from`.
+  /// Adds the character at `from`.
   void add(std::size_t from) {
     begin_word(from);
     word_->text += text_[from];
@@ -84,7 +84,7 @@ class ShellTokenizer {
     if (depth_ == 0) end_command(pattern ? kPattern : "");
   }
 
-  /// The text up to the end of a here-document belongs to another program.
+  /// Skips the text up to the end of a here-document, which belongs to another program.
   void skip_document() {
     if (here_.empty()) return;
     std::string end = here_;
@@ -106,7 +106,7 @@ class ShellTokenizer {
     }
   }
 
-  /// A backslash before the end of a line.
+  /// Returns whether a backslash ends the line.
   bool continues() {
     std::size_t next = at_ + 1;
     while (next < text_.size() && (text_[next] == ' ' || text_[next] == '\t' || text_[next] == '\r')) ++next;
@@ -117,7 +117,7 @@ class ShellTokenizer {
     return true;
   }
 
-  /// The place behind the bracket that closes the one at `from`, or npos.
+  /// Returns the place behind the bracket that closes the one at `from`, or npos.
   [[nodiscard]] std::size_t closing(std::size_t from) {
     if (unclosed_ > kMostUnclosed) return std::string_view::npos;
     const std::size_t end = search_closing(from);
@@ -143,7 +143,7 @@ class ShellTokenizer {
   }
   void nested() {
     const std::size_t end = closing(at_);
-    if (end == std::string_view::npos) {  // prose, or a script that is cut: the character stands for itself
+    if (end == std::string_view::npos) {  // prose, or a truncated script: the character has no special meaning
       add(at_++);
       return;
     }
@@ -153,7 +153,7 @@ class ShellTokenizer {
     }
   }
 
-  /// The place of the mark that ends the string which begins at `from`; double quotes may hold `$( … )`.
+  /// Returns the place of the mark that ends the string which begins at `from`. Double quotes may hold `$( … )`.
   [[nodiscard]] std::size_t end_of_quote(std::size_t from, char mark) {
     for (std::size_t i = from; i < text_.size(); ++i) {
       if (text_[i] == mark) return i;
@@ -193,7 +193,7 @@ class ShellTokenizer {
   }
   static bool holds_flags(std::string_view inside) { return inside.find("--") != std::string_view::npos; }
 
-  /// The words of a quoted string: blanks part them, nested substitutions hold together.
+  /// Returns the words of a quoted string. Blanks separate them, except inside nested substitutions.
   std::vector<ShellToken> within(std::int64_t line) {
     line_ = line;
     while (at_ < text_.size()) {
@@ -213,7 +213,7 @@ class ShellTokenizer {
     return std::move(tokens_);
   }
 
-  static constexpr std::int64_t kMostUnclosed = 64;  ///< searches in vain after which brackets are characters
+  static constexpr std::int64_t kMostUnclosed = 64;  ///< failed searches, after which brackets are plain characters
 
   std::string_view text_;
   const std::string& where_;
@@ -221,7 +221,7 @@ class ShellTokenizer {
   std::size_t at_ = 0;
   std::int64_t line_ = 1;
   std::int64_t unclosed_ = 0;
-  std::int64_t depth_ = 0;  ///< of parentheses
+  std::int64_t depth_ = 0;  ///< depth of parentheses
   std::string here_;        ///< the word that ends a here-document, which begins in the next line
   std::optional<ShellToken> word_;
   std::vector<ShellToken> tokens_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Slurm says of nodes: host lists (also as SLURM_JOB_NODELIST among other variables), and topology.conf.
+// Reads Slurm's description of nodes: host lists (also as SLURM_JOB_NODELIST among other variables), and
+// topology.conf.
 //
 //   node[01-16,20],gpu[1-2]-[0-3]                     names separated by commas; brackets hold numbers and ranges, zero
 //                                                     padding is kept
@@ -19,7 +20,7 @@ namespace espalier::exchange {
 namespace {
 
 constexpr std::size_t kMostHosts = 131'072;  ///< a million devices on nodes of eight
-constexpr std::size_t kMostLetters = 200;    ///< of a name
+constexpr std::size_t kMostLetters = 200;    ///< length of a name
 constexpr double kMostOversubscription = 1000;
 
 Error fault(const std::string& where, std::string found, std::string expected, std::string hint = "") {
@@ -34,7 +35,7 @@ bool sound_name(std::string_view name) {
   });
 }
 
-/// The parts of a text between commas outside brackets.
+/// Splits a text at commas outside brackets.
 Result<std::vector<std::string_view>> parts_of(std::string_view list, const std::string& where) {
   std::vector<std::string_view> out;
   std::size_t begin = 0;
@@ -53,7 +54,7 @@ Result<std::vector<std::string_view>> parts_of(std::string_view list, const std:
   return out;
 }
 
-/// "01-16" or "20" -> the numbers as text, padded as the first of them.
+/// Adds the numbers of "01-16" or "20" as text, padded as the first of them.
 Status add_range(std::string_view range, const std::string& where, std::vector<std::string>& out) {
   const std::size_t dash = range.find('-');
   const std::string_view first = range.substr(0, dash), last = dash == std::string_view::npos ? first : range.substr(dash + 1);
@@ -74,7 +75,7 @@ Status add_range(std::string_view range, const std::string& where, std::vector<s
   return {};
 }
 
-/// One part, "gpu[1-2]-[0-3]".
+/// Adds the names of one part, "gpu[1-2]-[0-3]".
 Status add_part(std::string_view part, const std::string& where, std::vector<std::string>& out) {
   std::vector<std::string> names{""};
   for (std::size_t i = 0; i < part.size();) {
@@ -82,7 +83,7 @@ Status add_part(std::string_view part, const std::string& where, std::vector<std
     const std::size_t open = std::min(part.find('[', i), part.size());
     if (open > i) {
       pieces.emplace_back(part.substr(i, open - i));
-      // Before it is multiplied: what is refused anyway may stand before a million hosts.
+      // Names are checked before they are multiplied, so that a bad name does not expand to a million hosts first.
       if (!sound_name(pieces.back())) return fault(where, cat("the host ", shown(part)), "letters, digits, '-', '_' and '.'");
       i = open;
     } else {
@@ -118,7 +119,7 @@ Status repeated(const std::vector<std::string>& hosts, const std::string& where)
   return {};
 }
 
-/// "8", "h100:8" -> 8.
+/// Returns 8 for "8" and "h100:8".
 Result<std::int64_t> devices_in(std::string_view value, const std::string& where) {
   const std::size_t colon = value.rfind(':');
   const auto number = runlog::whole_integer(colon == std::string_view::npos ? value : value.substr(colon + 1));
@@ -185,7 +186,7 @@ Result<HostFile> host_file(const ClusterRequest& request) {
       auto hosts = expand_hosts(value, where);
       if (!hosts)
         error = hosts.error();
-      else if (out.hosts.size() + hosts->size() > kMostHosts)  // here: every line may have as many
+      else if (out.hosts.size() + hosts->size() > kMostHosts)  // checked here, because every line may have as many
         error = fault(where, "too many hosts", cat("at most ", static_cast<std::int64_t>(kMostHosts)));
       else
         out.hosts.insert(out.hosts.end(), hosts->begin(), hosts->end());
@@ -226,7 +227,7 @@ struct Tree {
   bool blocks = false;
 };
 
-/// "SwitchName=s0 Nodes=tux[0-3]" -> lower-case key, value.
+/// Splits "SwitchName=s0 Nodes=tux[0-3]" into lower-case keys and values.
 std::map<std::string, std::string> fields_of(std::string_view line) {
   std::map<std::string, std::string> out;
   for (const std::string_view word : runlog::words_of(line)) {
@@ -280,7 +281,7 @@ Result<Tree> tree_of(const ClusterRequest& request) {
   return out;
 }
 
-/// Leaves with the job's hosts alone.
+/// Restricts the leaves to the job's hosts.
 Status restrict(Tree& tree, const ClusterRequest& request) {
   if (request.hosts.empty()) return {};
   const auto wanted = expand_hosts(request.hosts, "--hosts");
@@ -292,7 +293,7 @@ Status restrict(Tree& tree, const ClusterRequest& request) {
   return {};
 }
 
-/// The network above leaf switches of equal size is a level of its own.
+/// Adds the network above leaf switches of equal size as a separate level.
 void add_leaf_level(const Tree& tree, double oversubscription, ImportedCluster& out) {
   const std::size_t size = tree.leaves.front().hosts.size();
   const bool equal =

@@ -18,9 +18,9 @@ namespace {
 
 using cluster::TableRow;
 
-constexpr double kLongestTrace = 1e9;  ///< s; what a cluster file may hold
+constexpr double kLongestTrace = 1e9;  ///< s; the limit of a cluster file
 constexpr std::int64_t kMostNodes = 100'000;
-constexpr std::size_t kMostEvents = 100'000;  ///< what a cluster file may hold
+constexpr std::size_t kMostEvents = 100'000;  ///< the limit of a cluster file
 
 Error wrong(const TraceRequest& request, const TableRow& row, std::size_t column, const std::string& expected) {
   const Node* cell = column < row.cells.size() ? &row.cells[column] : nullptr;
@@ -40,7 +40,7 @@ std::string word(const TableRow& row, std::size_t column) {
   return column < row.cells.size() ? row.cells[column].text : std::string();
 }
 
-/// The rows, without the one that holds names of columns.
+/// Returns the rows without the one that holds names of columns.
 Result<std::vector<TableRow>> rows_of(const TraceRequest& request) {
   auto rows = cluster::read_rows(request.text, request.name);
   if (!rows) return rows.error();
@@ -52,7 +52,7 @@ Result<std::vector<TableRow>> rows_of(const TraceRequest& request) {
   return rows;
 }
 
-/// Nodes that come and go, turned into events.
+/// Converts nodes that come and go to events.
 class SpotNodes {
  public:
   void come(double at, const std::string& name) {
@@ -71,7 +71,8 @@ class SpotNodes {
   [[nodiscard]] std::size_t moves() const { return moves_.size(); }
   [[nodiscard]] std::int64_t most() const { return slots_; }
 
-  /// All slots are there at the start: what comes later leaves at 0, and what comes at 0 needs no event.
+  /// Returns the events. All slots are present at the start. A node that comes later leaves at 0, and one that comes
+  /// at 0 needs no event.
   [[nodiscard]] ImportedTrace events(std::int64_t first_node) const {
     std::set<std::int64_t> at_start;
     std::size_t after = 0;
@@ -110,7 +111,7 @@ class SpotNodes {
   std::vector<Move> moves_;
 };
 
-/// How many there are from a time on; the highest numbers go first.
+/// Counts the nodes from a time on. The highest numbers go first.
 struct Count {
   double at;
   double nodes;
@@ -136,7 +137,7 @@ Result<ImportedTrace> finished(const TraceRequest& request, Result<ImportedTrace
   if (trace->events.size() > kMostEvents)
     return Error{ErrorKind::bad_input, request.name, cat(trace->events.size(), " events"), cat("at most ", kMostEvents),
                  "cut the trace"};
-  // of dates, whose time counts from the first
+  // The limit also covers dates, whose time counts from the first.
   if (!trace->events.empty() && trace->events.back().at.count() > kLongestTrace)
     return Error{ErrorKind::bad_input, request.name,
                  cat(static_cast<std::int64_t>(trace->events.back().at.count()), " s from the first row to the last"),
@@ -145,7 +146,7 @@ Result<ImportedTrace> finished(const TraceRequest& request, Result<ImportedTrace
   return trace;
 }
 
-/// time,count with `per_second` units of time in a second and `per_node` counted things in a node.
+/// Reads time,count with `per_second` units of time in a second and `per_node` counted things in a node.
 Result<ImportedTrace> read_counts(const TraceRequest& request, const std::vector<TableRow>& rows, double per_second,
                                   std::int64_t per_node) {
   std::vector<Count> counts;
@@ -166,7 +167,7 @@ Result<ImportedTrace> read_counts(const TraceRequest& request, const std::vector
   return finished(request, events_of(request, counts), std::move(notes));
 }
 
-/// Days since 1970-01-01 of a date "2021-12-11" in the Gregorian calendar.
+/// Returns the days since 1970-01-01 of a date "2021-12-11" in the Gregorian calendar.
 std::optional<double> days_of(std::string_view text) {
   int part[3] = {};
   const char* at = text.data();
@@ -183,7 +184,7 @@ std::optional<double> days_of(std::string_view text) {
   return 365.0 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + of_year - 719'468;
 }
 
-/// Seconds of "13:07:45".
+/// Returns the seconds of "13:07:45".
 std::optional<double> clock_of(std::string_view text) {
   int part[3] = {};
   const char* at = text.data();

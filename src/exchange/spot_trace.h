@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of spot instances. Nodes of a trace get numbers: who comes takes the lowest that is free, so that the highest
-// number is one less than the most that are there at once. Of counts, the nodes with the highest numbers go first and
-// the lowest come first.
+// Reads traces of spot instances. Nodes of a trace get numbers. A new node takes the lowest free number, so that the
+// highest number is one less than the peak number of nodes. In traces of counts, the nodes with the highest numbers
+// go first and the lowest come first.
 //
 //   bamboo  time_ms,add|remove,name                (github.com/uclasystem/bamboo traces/*.csv)
-//           date,time,instances                    (traces/gcloud/*: two clocks may be mixed; rows are put in order of
-//                                                  time)
+//           date,time,instances                    (traces/gcloud/*: two clocks may be mixed; rows are sorted by time)
 //   parcae  time_ms,add|remove|no-op,nodes,…       (github.com/JF-D/Parcae aws/traces: nodes that come or go)
 //           time_ms,instances
 //   sailor  time_s,gpus                            (github.com/eth-easl/sailor trace_based, as a table)
 //   counts  time_s,nodes
-// A first row whose time is no number holds the names of columns. Lines that begin with '#' are passed over.
+//
+// A first row whose time is not a number holds the names of columns. Lines that begin with '#' are skipped.
 #pragma once
 
 #include "espalier/exchange.h"

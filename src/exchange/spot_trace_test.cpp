@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of spot instances: small ones by hand, and those that ship, through a cluster file and back.
+// Tests traces of spot instances: small ones by hand, and the shipped ones, written to a cluster file and read back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::string lines(const Result<ImportedTrace>& trace) {
 
 constexpr const char* kHead = "# x\ntime_s,event,target,value\n";
 
-// n1 and n2 come at 1 s, n1 goes at 2 s; n3 takes its number. Two numbers are enough; both leave at the start.
+// n1 and n2 come at 1 s, n1 goes at 2 s, and n3 takes its number. Two numbers are enough; both leave at the start.
 TEST(SpotTraces, BambooNodesTakeFreeNumbers) {
   const auto trace = imported("bamboo", "# from\n1000,add,n1\n1000,add,n2\n2000,remove,n1\n3500,add,n3\n");
   EXPECT_EQ(lines(trace), std::string(kHead) +
@@ -36,7 +36,7 @@ TEST(SpotTraces, BambooNodesTakeFreeNumbers) {
   EXPECT_EQ(trace->nodes, 2);
 }
 
-// Three at the start, then two, then four.
+// There are three at the start, then two, then four.
 TEST(SpotTraces, CountsAndDifferences) {
   const std::string same = std::string(kHead) + "0,leave,node:3,\n60,leave,node:2,\n120,join,node:2,\n120,join,node:3,\n";
   EXPECT_EQ(lines(imported("counts", "time_s,nodes\n0,3\n60,2\n90,2\n120,4\n")), same);
@@ -49,7 +49,7 @@ TEST(SpotTraces, CountsAndDifferences) {
   EXPECT_THAT(imported("sailor", "0,12\n60,11\n", 4)->notes, testing::Contains(HasSubstr("rounded down")));
 }
 
-// One minute past midnight of the next day; two clocks mixed.
+// One minute past midnight belongs to the next day; two clocks are mixed.
 TEST(SpotTraces, DatedCountsArePutInOrder) {
   const auto trace = imported("bamboo", "2021-12-31, 23:59:00, 2\n2022-01-01, 00:01:00, 3\n2022-01-01, 00:00:00, 1\n");
   EXPECT_EQ(lines(trace), std::string(kHead) + "0,leave,node:2,\n60,leave,node:1,\n120,join,node:1,\n120,join,node:2,\n");
@@ -75,8 +75,8 @@ TEST(SpotTraces, MistakesSayWhere) {
   EXPECT_THAT(failure("sailor", "# nothing\n"), HasSubstr("no rows"));
 }
 
-// The traces that ship: each becomes the events of a cluster that is read back, with as many nodes there as the trace
-// says at its end.
+// Each shipped trace becomes the events of a cluster that is read back. At its end, the cluster has the trace's
+// number of nodes.
 TEST(SpotTraces, ThoseThatShipAreRead) {
   struct Shipped {
     const char* format;

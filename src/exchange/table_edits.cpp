@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edits of TOML and YAML, line by line, and of JSON.
+// Edits TOML and YAML line by line, and JSON.
 #include <algorithm>
 #include <set>
 
@@ -23,7 +23,7 @@ bool is_bare(const std::string& value) {
   return !value.empty() && value.find_first_not_of("0123456789-") == std::string::npos;
 }
 
-/// A scalar as the syntax writes it. Settings write True, False and None.
+/// Returns a scalar in the syntax. Settings use True, False and None.
 std::string literal(const std::string& value, bool quotes) {
   std::string word = value == "True" ? "true" : value == "False" ? "false" : value == "None" ? "null" : value;
   return is_bare(word) || !quotes ? word : cat("\"", word, "\"");
@@ -65,20 +65,20 @@ class Lines {
   std::vector<std::string> end_;
 };
 
-/// Replaces what stands behind '=' or ':' up to a comment.
+/// Replaces the text between '=' or ':' and a comment.
 void set_value(std::string& line, char sign, const std::string& value) {
   const std::size_t at = line.find(sign);
   if (at == std::string::npos) return;
   std::size_t end = line.find(" #", at);
   if (end == std::string::npos) end = line.size();
-  ESPALIER_CHECK(end > at);  // the sign stands before what it is followed by
+  ESPALIER_CHECK(end > at);  // the sign comes before its value
   while (end > at + 1 && (line[end - 1] == ' ' || line[end - 1] == '\t' || line[end - 1] == '\r')) --end;
   line.replace(at + 1, end - at - 1, cat(" ", value));
 }
 
 std::string indent_of(const std::string& line) { return line.substr(0, line.find_first_not_of(" \t")); }
 
-/// Line of a table's header; 0: it has none.
+/// Returns the line of a table's header; 0 where it has none.
 std::int64_t header_of(Lines& file, bool toml, const std::string& table) {
   const std::string want = toml ? cat("[", table, "]") : cat(table, ":");
   for (std::int64_t l = 1; l <= file.count(); ++l) {
@@ -90,7 +90,7 @@ std::int64_t header_of(Lines& file, bool toml, const std::string& table) {
   return 0;
 }
 
-/// Writes a new key below the last one of its table, or with a table of its own at the end.
+/// Writes a new key below the last one of its table, or with a new table at the end.
 void add(Lines& file, bool toml, const std::map<std::string, std::int64_t>& lines, const WantedValue& w,
          std::set<std::string>& made) {
   const std::string table = parent_of(w.key), sign = toml ? " = " : ": ";
@@ -106,7 +106,7 @@ void add(Lines& file, bool toml, const std::map<std::string, std::int64_t>& line
   file.add_at_end(inner + row);
 }
 
-/// Sets or, with an empty value, removes the leaf; tables on the way are made.
+/// Sets the leaf or, with an empty value, removes it. Missing tables on the way are made.
 void set_leaf(base::Node& root, const std::string& key, const std::string& after) {
   base::Node* node = &root;
   std::string rest = key;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `nvidia-smi topo -m`: a matrix of link classes. Taken as people paste it: colours, prefixes of launchers, tabs or
-// blanks, cells that ran into each other (PIXNODE), interfaces called NIC0 or mlx5_0, columns of affinity that are
-// there or not, lines of MIG, the prompt with the command. `topo -mp` prints PCIe alone.
+// Reads `nvidia-smi topo -m`, a matrix of link classes. It accepts pasted forms: colours, prefixes of launchers, tabs
+// or blanks, lines of MIG, the prompt with the command. Cells may have run into each other (PIXNODE), interfaces may
+// be called NIC0 or mlx5_0, and columns of affinity are optional. `topo -mp` prints only PCIe.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -25,7 +25,7 @@ bool is_nic(std::string_view word) {
   });
 }
 
-/// Words of a header that ran into each other: "GPU0GPU1" -> GPU0, GPU1.
+/// Splits words of a header that ran into each other: "GPU0GPU1" into GPU0 and GPU1.
 std::vector<std::string> header_words(std::string_view line) {
   std::vector<std::string> out;
   for (std::string_view word : runlog::words_of(line)) {
@@ -45,7 +45,7 @@ struct TopologyCell {
   std::int64_t nvlinks = 0;
 };
 
-/// Cells of one word, of which several may have run together; false: it holds something else.
+/// Adds the cells of one word, of which several may have run together. Returns false where it holds something else.
 bool add_cells(std::string_view word, std::vector<TopologyCell>& out) {
   constexpr std::array<std::pair<std::string_view, PciePath>, 6> kClasses = {{{"X", PciePath::same},
                                                                               {"PIX", PciePath::pix},
@@ -70,7 +70,7 @@ bool add_cells(std::string_view word, std::vector<TopologyCell>& out) {
   return true;
 }
 
-/// The command before the matrix, where it was pasted with it.
+/// Finds the command before the matrix, where it was pasted with it.
 LinksShown links_shown(std::string_view text) {
   if (text.find("topo -mp") != std::string_view::npos) return LinksShown::no;
   return text.find("topo -m") != std::string_view::npos ? LinksShown::yes : LinksShown::unknown;
@@ -132,7 +132,7 @@ class Matrix {
   void take_row(std::int64_t number, const std::vector<std::string>& words) {
     const std::string& name = words.front();
     if (std::find(columns_.begin(), columns_.end(), name) == columns_.end()) {
-      // A legend ("NIC0: mlx5_0") ends in other words; a row of a device that has no column is damage.
+      // A legend ("NIC0: mlx5_0") ends in other words. A row of a device without a column is damaged.
       if (gpu_of(name)) fail(number, cat("a row of ", name), cat("one of the columns ", base::joined(columns_)));
       return;
     }
@@ -151,7 +151,7 @@ class Matrix {
     NodeLinks out;
     std::int64_t last = 1;
     for (const auto& [name, row] : rows_) last = std::max(last, row.line);
-    std::vector<std::size_t> places;  // of the devices among the columns
+    std::vector<std::size_t> places;  // columns of the devices
     for (std::size_t i = 0; i < columns_.size(); ++i)
       if (gpu_of(columns_[i])) places.push_back(i);
     for (std::size_t i = 0; i < places.size(); ++i) {

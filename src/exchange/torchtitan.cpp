@@ -28,7 +28,7 @@ std::string flag(const char* name) { return cat("--parallelism.", name); }
 bool compiles(const Plan& plan) { return base_engine(plan.engine) == "torchtitan-compile"; }
 bool compiles_loss(const Plan& plan) { return has_engine_option(plan, "compiled-loss"); }
 
-/// Blocks of every chunk, in pipeline order.
+/// Returns the blocks of every chunk, in pipeline order.
 std::vector<std::int64_t> blocks_of_chunks(const Job& job, const Pipeline& pipeline) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(pipeline.schedule.stages) *
                                 static_cast<std::size_t>(pipeline.schedule.virtual_stages));
@@ -44,7 +44,7 @@ std::vector<std::int64_t> blocks_of_chunks(const Job& job, const Pipeline& pipel
   return out;
 }
 
-/// Schedules with several stages a rank take two unasked.
+/// Returns the default number of stages. Schedules with several stages per rank have two per rank.
 std::int64_t usual_stages(const Schedule& schedule) {
   const bool several = has_chunks(schedule.kind);
   return std::int64_t{schedule.stages} * (several ? 2 : 1);
@@ -73,7 +73,7 @@ std::string uncut(const Job& job, const Plan&, const Pipeline& pipeline) {
   const std::vector<std::int64_t> blocks = blocks_of_chunks(job, pipeline);
   return schedule.stages > 1 && !titan_cut(blocks, usual_stages(schedule)) ? cat("stages of ", listed(blocks), " blocks") : "";
 }
-/// Of the command line: in Python stages are lists of modules.
+/// These rows apply to the command line. In Python, stages are lists of modules.
 constexpr std::array kFlagRows = {
     FormatRow{"CUT", "stages differ as the layers which first and last have less", uncut,
               "stages that differ as the layers which first and last have less, or export torchtitan-recipe"},
@@ -99,7 +99,7 @@ Flags pipeline(const WrittenPlan& w) {
   Flags out = pipeline_alone(schedule);
   if (out.empty()) return out;
   const auto cut = titan_cut(blocks_of_chunks(w.job(), w.pipeline), usual_stages(schedule));
-  ESPALIER_CHECK(cut);  // fault() has asked
+  ESPALIER_CHECK(cut);  // fault() has checked it
   out.push_back({flag("pipeline_parallel_first_stage_less_layers"), std::to_string(cut->first), ""});
   out.push_back({flag("pipeline_parallel_last_stage_less_layers"), std::to_string(cut->last), ""});
   if (cut->layers_per_stage > 0)
@@ -135,7 +135,7 @@ Flags torchtitan_batch(const WrittenPlan& w) {
           {"--training.seq_len", std::to_string(training.sequence.main), ""}};
 }
 
-/// Rule TT-CUDA-GRAPHS is kept here, whatever the plan.
+/// Returns the kernel flags. They keep rule TT-CUDA-GRAPHS, whatever the plan.
 Flags kernels(const WrittenPlan& w) {
   const Plan& plan = w.plan();
   Flags out{{"--training.disable_cuda_graphs", "",
@@ -151,7 +151,7 @@ Flags kernels(const WrittenPlan& w) {
   return out;
 }
 
-/// A subcommand of tyro: flags behind it would be its own.
+/// Returns the recomputation as a subcommand of tyro, which would take flags behind it.
 std::string recomputation(const Recompute& r) {
   switch (r.kind) {
     case RecomputeKind::none: return "activation-checkpoint:none";
@@ -161,7 +161,7 @@ std::string recomputation(const Recompute& r) {
   return "activation-checkpoint:full";
 }
 
-/// A converter of the model's configuration says it.
+/// Returns a hint for fp8, which a converter of the model's configuration sets.
 const char* eight_bits(const Plan& plan) {
   return plan.training.precision == Precision::fp8 ? ", with its Float8LinearConverter" : "";
 }
@@ -183,7 +183,8 @@ Result<std::string> write_flags(const ExportRequest& request) { return written(t
 
 // ---- the recipe ---------------------------------------------------------------------------------------------------
 
-/// "--compile.no-enable" is compile.enable = False, "--parallelism.x 2" parallelism.x = 2; words are texts.
+/// Converts a flag to an assignment: "--compile.no-enable" is compile.enable = False, "--parallelism.x 2" is
+/// parallelism.x = 2. Words become texts.
 PythonSetting setting_of(const LaunchFlag& flag) {
   ESPALIER_CHECK(flag.name.starts_with("--"));
   std::string path = flag.name.substr(2), literal = flag.value;
@@ -196,8 +197,8 @@ PythonSetting setting_of(const LaunchFlag& flag) {
   return {path, flag.value.empty() || number ? literal : python_text(literal), flag.reason};
 }
 
-/// The modules of every stage, as torchtitan names them: ['tok_embeddings', 'layers.0'], …, ['layers.31', 'norm',
-/// 'lm_head'].
+/// Returns the modules of every stage, as torchtitan names them: ['tok_embeddings', 'layers.0'], …, ['layers.31',
+/// 'norm', 'lm_head'].
 std::string modules(const WrittenPlan& w) {
   std::string out = "[";
   std::int64_t next = 0;
@@ -251,7 +252,8 @@ Result<std::string> recipe_file(const WrittenPlan& w) {
 
 Result<std::string> write_recipe(const ExportRequest& request) { return written(torchtitan_recipe(), request, recipe_file); }
 
-/// Layers a stage of which ⌈weighted / it⌉ is the number of stages; 0: unsaid; nothing: there is no such number.
+/// Returns the layers per stage for which ⌈weighted / it⌉ is the number of stages. Returns 0 where none needs to be
+/// given, and nothing where no such number exists.
 std::optional<std::int64_t> layers_a_stage(std::int64_t weighted, std::int64_t stages, std::int64_t usual) {
   if (stages == usual) return 0;
   const std::int64_t each = ceil_div(weighted, stages);
@@ -287,7 +289,7 @@ std::optional<TitanCut> titan_cut(const std::vector<std::int64_t>& blocks, std::
     return each ? std::optional<TitanCut>({first, last, *each}) : std::nullopt;
   };
   if (const auto usual = with(1, 1)) return usual;
-  // A weight is at most what a stage has.
+  // A weight is at most the size of a stage.
   const std::int64_t most = *std::max_element(blocks.begin(), blocks.end()) + 1;
   for (std::int64_t sum = 0; sum <= 2 * most; ++sum)
     for (std::int64_t first = std::max<std::int64_t>(0, sum - most); first <= std::min(sum, most); ++first)

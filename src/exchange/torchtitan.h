@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan as the command line of torchtitan 0.3: parallelism, batch and recomputation from the plan; the model is named
-// by the user (MODULE, CONFIG). Flags as in torchtitan/config/configs.py of 0.3.0. Stages are cut by the weights of
-// first and last stage, in layers (distributed/pipeline_parallel.py, _generate_llm_fqn_per_model_part): what no pair of
-// weights cuts needs module_fqns_per_model_part in Python and is refused there; the recipe writes it.
+// Writes a plan as the command line of torchtitan 0.3: parallelism, batch and recomputation from the plan. The user
+// names the model (MODULE, CONFIG). Flags are those of torchtitan/config/configs.py of 0.3.0. Stages are cut by the
+// weights of first and last stage, in layers (distributed/pipeline_parallel.py, _generate_llm_fqn_per_model_part).
+// Cuts that no pair of weights gives need module_fqns_per_model_part in Python and are rejected there; the recipe
+// writes them.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +17,25 @@
 namespace espalier::exchange {
 
 Exporter torchtitan_flags();
-/// The same as Python, where stages are lists of modules: any cut can be said.
+/// Writes the plan as Python, where stages are lists of modules, so that any cut can be expressed.
 Exporter torchtitan_recipe();
 
-/// Flags of how the plan runs, without what it recomputes. Requires a plan that torchtitan_flags() can write.
+/// Returns the flags of how the plan runs, without its recomputation. Requires a plan that torchtitan_flags() can
+/// write.
 std::vector<LaunchFlag> titan_plan_flags(const WrittenPlan& plan);
 
-/// Values of pipeline_parallel_first_stage_less_layers and …_last_stage_less_layers, and of
+/// Holds values of pipeline_parallel_first_stage_less_layers and …_last_stage_less_layers, and of
 /// pipeline_parallel_layers_per_stage.
 struct TitanCut {
   std::int64_t first, last;
-  std::int64_t layers_per_stage;  ///< 0: not said, where torchtitan takes this number of stages by itself
+  std::int64_t layers_per_stage;  ///< 0: not given, where torchtitan takes this number of stages by itself
   bool operator==(const TitanCut&) const = default;
 };
-/// Blocks of each stage when first and last have so many layers less, the earlier stages one more; nothing: a stage
-/// would have none, or less.
+/// Returns the blocks of each stage, where first and last have this many layers less and the earlier stages one more.
+/// Returns nothing where a stage would have none, or less.
 std::vector<std::int64_t> titan_blocks(std::int64_t layers, std::int64_t stages, std::int64_t first, std::int64_t last);
-/// Those that cut as many blocks for each of the stages in pipeline order, the usual 1 and 1 if they do; nothing: there
-/// are none. `usual_stages` is the number of stages that torchtitan takes unasked.
+/// Returns the weights that give these blocks for the stages in pipeline order, the usual 1 and 1 if they do; nothing
+/// where none exist. `usual_stages` is the default number of stages of torchtitan.
 std::optional<TitanCut> titan_cut(const std::vector<std::int64_t>& blocks, std::int64_t usual_stages);
 
 }  // namespace espalier::exchange

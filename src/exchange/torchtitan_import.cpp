@@ -19,7 +19,7 @@ constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
 
 // ---- the file -----------------------------------------------------------------------------------------------------
 
-/// Whether some line is a TOML table.
+/// Returns whether some line is a TOML table.
 bool is_toml(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -30,7 +30,7 @@ bool is_toml(std::string_view text) {
   return false;
 }
 
-/// "compile.no_enable" is "compile.enable" off.
+/// Converts "compile.no_enable" to "compile.enable" off.
 Setting as_field(Setting setting) {
   const std::size_t dot = setting.key.rfind('.');
   const std::size_t name = dot == std::string::npos ? 0 : dot + 1;
@@ -41,7 +41,8 @@ Setting as_field(Setting setting) {
   return setting;
 }
 
-/// The assignments of a recipe (exchange/torchtitan.cpp): "    config.parallelism.tensor_parallel_degree = 2  # why".
+/// Reads the assignments of a recipe (exchange/torchtitan.cpp): "    config.parallelism.tensor_parallel_degree = 2  #
+/// why".
 std::vector<Setting> read_recipe(std::string_view text) {
   constexpr std::string_view kObject = "    config.";
   std::vector<Setting> out;
@@ -97,7 +98,7 @@ Result<TorchtitanFile> read_torchtitan_file(const ConfigurationRequest& request)
 struct ScheduleName {
   const char* name;
   ScheduleKind kind;
-  std::int32_t chunks;  ///< of a rank
+  std::int32_t chunks;  ///< chunks per rank
 };
 constexpr std::array kSchedules = {
     ScheduleName{"1F1B", ScheduleKind::one_f_one_b, 1}, ScheduleName{"GPipe", ScheduleKind::gpipe, 1},
@@ -140,7 +141,8 @@ class TitanReader {
       out_.engine += "+bf16-states";
   }
 
-  /// ChunkedLossWrapper stands in the configurations of all models of text since 0.3; the TOML of 0.2 had none.
+  /// Reads the chunks of the loss. ChunkedLossWrapper is in the configurations of all models of text since 0.3; the
+  /// TOML of 0.2 had none.
   void chunks_of_loss() {
     const char* key = "loss.num_chunks";
     if (toml_ && !in_.has(key)) return;
@@ -149,8 +151,8 @@ class TitanReader {
     if (chunks != 1 && chunks != 8) in_.fail(key, std::to_string(chunks), "1 or 8: other numbers of parts have no engine here");
   }
 
-  /// By the parts that are compiled: "model" holds the layers, "loss" the loss alone (torchtitan/config/configs.py,
-  /// CompileConfig.components).
+  /// Returns the engine option of the compiled parts: "model" holds the layers, "loss" only the loss
+  /// (torchtitan/config/configs.py, CompileConfig.components).
   std::string compiled() {
     const char* key = "compile.components";
     const std::string parts = in_.text(key, "[model, loss]", "compiled parts");
@@ -218,7 +220,7 @@ class TitanReader {
     split(true);
   }
 
-  /// Modules of each part: those called layers.N are blocks.
+  /// Reads the modules of each part, where layers.N are blocks.
   void split(bool counts) {
     for (const char* key :
          {"parallelism.module_fqns_per_model_part", "parallelism.pipeline_parallel_module_fqns_per_model_part"}) {
@@ -234,7 +236,7 @@ class TitanReader {
     }
     by_weights(counts && out_.blocks.empty());
   }
-  /// First and last stage have less layers, one each unless told otherwise, which is how the engine splits
+  /// Reads how many layers first and last stage have less. The default is one each, which is how the engine splits
   /// (exchange/torchtitan.h).
   void by_weights(bool counts) {
     const std::string first = "parallelism.pipeline_parallel_first_stage_less_layers",
@@ -282,7 +284,7 @@ class TitanReader {
                 "the pipeline is emptied between accumulated batches; predicted as one that is not", 0});
     take_batch(in_, request_, staged ? part : local, all, out_.strategy.dp, out_);
   }
-  /// Newer configurations count tokens.
+  /// Reads the batch of newer configurations, which count tokens.
   void by_tokens() {
     const std::int64_t length = in_.integer("training.max_context_length", 1, kMostTokens, 2048, "sequence length");
     const std::int64_t tokens =
@@ -305,8 +307,8 @@ class TitanReader {
   void recomputation() {
     const std::string mode =
         in_.word("activation_checkpoint.mode", {"none", "selective", "full", "memory_budget"}, "selective", "recompute");
-    // Which layers or operators: every n-th layer, or by operator; "2" in the TOML of 0.2.1 (config/job_config.py,
-    // 6404b93), "op" since.
+    // The option selects every n-th layer, or single operators. Its default is "2" in the TOML of 0.2.1
+    // (config/job_config.py, 6404b93), and "op" since.
     const std::string option = in_.text("activation_checkpoint.selective_ac_option", toml_ ? "2" : "op",
                                         "selective recomputation: by operator, or every n-th layer");
     if (mode == "memory_budget")
@@ -330,7 +332,7 @@ class TitanReader {
     out_.precision = type == "float32" ? "fp32" : "bf16";
     const std::string converters = in_.text("model.converters", "[]", "converters of the model");
     if (converters.find("float8") != std::string::npos) out_.precision = "fp8";
-    // a converter of the configuration that the command names
+    // A converter in the configuration that the command names would set fp8.
     if (request_.precision == "fp8" && out_.precision == "bf16") {
       out_.precision = "fp8";
       in_.list({ImportedKey::Kind::read, "training.precision", "fp8", "said on the command line", 0});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan → strategy file.
+// Converts a plan to a strategy file.
 #include <algorithm>
 #include <optional>
 
@@ -42,7 +42,7 @@ Status check_strategy(const Strategy& s, const std::string& where) {
   return {};
 }
 
-/// Stage i holds devices i·size … (i + 1)·size − 1.
+/// Checks that stage i holds devices i·size … (i + 1)·size − 1.
 Status check_devices(const Pipeline& pipeline) {
   std::int64_t next = 0;
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
@@ -58,14 +58,15 @@ Status check_devices(const Pipeline& pipeline) {
   return {};
 }
 
-/// A layer of the plan as the file would have it.
+/// Holds a layer of the plan as the file has it.
 struct FileLayer {
   Strategy strategy;
   bool recomputed = false;
   std::string where;
 };
 
-/// Layers in order; the first `recompute.layers` blocks of a range with full recomputation are recomputed.
+/// Returns the layers in order. With full recomputation, the first `recompute.layers` blocks of a range are
+/// recomputed.
 Result<std::vector<FileLayer>> placed_layers(const Pipeline& pipeline, std::vector<std::int32_t>& per_stage) {
   std::vector<FileLayer> layers;
   const std::int32_t last = pipeline.stages.back().chunks.front().last();
@@ -89,7 +90,7 @@ Result<std::vector<FileLayer>> placed_layers(const Pipeline& pipeline, std::vect
   return layers;
 }
 
-/// One type for all that is sharded but not with ZeRO-3; ddp if there is none.
+/// Returns one type for all layers that are sharded but not with ZeRO-3; ddp if there is none.
 Result<DataParallelType> default_type(const std::vector<FileLayer>& layers) {
   std::optional<ZeroStage> zero;
   for (const FileLayer& layer : layers) {
@@ -104,7 +105,7 @@ Result<DataParallelType> default_type(const std::vector<FileLayer>& layers) {
   return zero == ZeroStage::gradients ? DataParallelType::zero2 : DataParallelType::ddp;
 }
 
-/// Tensor groups all with sequence parallelism or all without: one flag for the whole run.
+/// Checks that all tensor groups use sequence parallelism or none does, because one flag covers the whole run.
 Status check_tensor_groups(const std::vector<FileLayer>& layers) {
   std::optional<SequenceParallel> all;
   for (const FileLayer& layer : layers) {

@@ -36,8 +36,8 @@ Result<Plan> converted(const StrategyDocument& d, SequenceParallel sp = Sequence
                  plan_test::training(64, d.global_batch), sp);
 }
 
-// 8 devices, 2 stages of 4: tp 2 leaves dp 2, tp 1 dp 4. 32/4 = 8 samples a micro-batch: 4 on a rank of the embedding
-// (dp 2).
+// On 8 devices and 2 stages of 4, tp 2 leaves dp 2, tp 1 dp 4. 32/4 = 8 samples per micro-batch are 4 on a rank of
+// the embedding (dp 2).
 TEST(PlanConversion, DocumentToPlanByHand) {
   const auto plan = converted(document());
   ASSERT_TRUE(plan.ok()) << plan.error().message();
@@ -54,7 +54,7 @@ TEST(PlanConversion, DocumentToPlanByHand) {
   EXPECT_EQ(first[0].strategy.shard, 2);
   EXPECT_EQ(first[0].strategy.recompute, (Recompute{RecomputeKind::full, 1}));
   EXPECT_EQ(first[1].strategy.recompute, Recompute{});
-  // two blocks with ZeRO-3; the head as the embedding
+  // The second stage has two blocks with ZeRO-3; the head is like the embedding.
   const auto& second = plan->only_pipeline().stages[1].chunks[0].ranges;
   ASSERT_EQ(second.size(), 2u);
   EXPECT_EQ(second[0].strategy.dp, 4);
@@ -90,7 +90,7 @@ TEST(PlanConversion, UniformPlanSurvivesTheRoundTrip) {
   EXPECT_EQ(*back, plan);
 }
 
-/// A random document that 8 devices and 8 blocks can run.
+/// Returns a random document that 8 devices and 8 blocks can run.
 StrategyDocument random_document(std::mt19937& random) {
   const auto below = [&random](std::uint32_t n) { return static_cast<std::int32_t>(random() % n); };
   StrategyDocument d;
@@ -127,7 +127,7 @@ TEST(PlanConversion, RandomDocumentsSurviveTheRoundTrip) {
     ASSERT_TRUE(plan.ok()) << plan.error().message() << "\n" << to_json(d);
     const auto back = document_of(*plan);
     ASSERT_TRUE(back.ok()) << back.error().message() << "\n" << to_json(d);
-    // The default type says nothing where every layer is ZeRO-3 or has no replica.
+    // The default type has no meaning where every layer is ZeRO-3 or has no replica.
     const auto again = converted(*back);
     ASSERT_TRUE(again.ok());
     EXPECT_EQ(*again, *plan) << to_json(d) << to_json(*back);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strategy file → plan.
+// Converts a strategy file to a plan.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -76,7 +76,7 @@ class Conversion {
     return {};
   }
 
-  /// What has no counterpart in a plan.
+  /// Rejects features without a counterpart in a plan.
   [[nodiscard]] Status check_layers() const {
     for (std::size_t i = 0; i < d_.layers.size(); ++i) {
       const DocumentLayer& l = d_.layers[i];
@@ -112,7 +112,7 @@ class Conversion {
     return s;
   }
 
-  /// Of every layer of the model; recompute.layers is 1 where the block is recomputed.
+  /// Reads the strategy of every layer of the model; recompute.layers is 1 where the block is recomputed.
   Status read_strategies() {
     const auto vocabulary = strategy_of(d_.vocab_tp, d_.vocab_cp, d_.vocab_ulysses, d_.vocab_zero3, "$.vtp");
     if (!vocabulary) return vocabulary.error();
@@ -137,7 +137,7 @@ class Conversion {
     return s;
   }
 
-  /// The rules of the space, strategy by strategy; how many blocks are recomputed is the ranges' business.
+  /// Checks the rules of the space, strategy by strategy. The number of recomputed blocks is left to ranges().
   [[nodiscard]] Status check_rules() const {
     for (std::size_t i = 0; i < strategies_.size(); ++i) {
       if (i > 0 && strategies_[i] == strategies_[i - 1]) continue;
@@ -154,12 +154,12 @@ class Conversion {
     return {};
   }
 
-  /// Layers first … last as ranges of equal strategies; full recomputation counts its blocks. Embedding and head have
-  /// nothing to recompute and join either kind of range.
+  /// Returns layers first … last as ranges of equal strategies; full recomputation counts its blocks. Embedding and
+  /// head have nothing to recompute and join either kind of range.
   [[nodiscard]] std::vector<LayerRange> ranges(std::int32_t first, std::int32_t last) const {
     std::vector<LayerRange> out;
-    Strategy spread;          // of the open range, without recomputation
-    std::int32_t blocks = 0;  // in it
+    Strategy spread;          // strategy of the open range, without recomputation
+    std::int32_t blocks = 0;  // its blocks
     bool recomputed = false;  // these blocks
     for (std::int32_t i = first; i <= last; ++i) {
       Strategy s = strategies_[static_cast<std::size_t>(i)];
@@ -182,8 +182,8 @@ class Conversion {
     return out;
   }
 
-  /// How many blocks every stage recomputes, its first ones, where all layers are spread alike; nothing where stages
-  /// differ. In a stage that recomputes all it has the number may be larger.
+  /// Returns how many of its first blocks every stage recomputes, where all layers are spread alike; nothing where
+  /// stages differ. In a stage that recomputes all its blocks, the number may be larger.
   [[nodiscard]] std::optional<std::int32_t> recomputed_first() const {
     std::int32_t first = 1, most = 0;
     std::vector<std::pair<std::int32_t, std::int32_t>> stages;  // recomputed, blocks
@@ -203,7 +203,7 @@ class Conversion {
   [[nodiscard]] bool recomputes(std::int32_t layer) const {
     return strategies_[static_cast<std::size_t>(layer)].recompute.kind == RecomputeKind::full;
   }
-  /// The one strategy of all layers; nothing where they differ.
+  /// Returns the one strategy of all layers; nothing where they differ.
   [[nodiscard]] std::optional<Strategy> strategy_of_all() const {
     const auto first = recomputed_first();
     if (!first) return std::nullopt;

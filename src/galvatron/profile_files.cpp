@@ -15,7 +15,7 @@ namespace {
 constexpr double kMostMs = 1e9, kMostMb = 1e9, kMostGbPerS = 1e6;
 constexpr std::int64_t kMostNumber = std::int64_t{1} << 40;
 
-/// A key read from the left, piece by piece; each step says whether it fitted.
+/// Reads a key from the left, piece by piece. Each step returns whether it matched.
 class Key {
  public:
   explicit Key(std::string_view text) : rest_(text) {}
@@ -40,8 +40,8 @@ class Key {
   std::string_view rest_;
 };
 
-/// Runs `read` on the root and returns what it filled, or the first error; `expected`: what a file without it should
-/// have held.
+/// Runs `read` on the root and returns its result, or the first error. `expected` describes the content that a wrong
+/// file lacks.
 template <class T>
 Result<T> read_file_of(std::string_view json, const std::string& where, const std::function<bool(Reader&, T&)>& read,
                        std::string_view expected) {
@@ -70,7 +70,7 @@ std::optional<ForwardTime> forward_key(std::string_view text) {
   return time;
 }
 
-/// {"1": MB, "2": MB}; anything that is no degree goes to `extra`.
+/// Reads {"1": MB, "2": MB}. A key that is not a degree goes to `extra`.
 std::map<std::int32_t, double> by_degree(Reader& r, double* checkpoint) {
   std::map<std::int32_t, double> out;
   for (const auto& [text, node] : r.node().members) {
@@ -86,7 +86,7 @@ std::map<std::int32_t, double> by_degree(Reader& r, double* checkpoint) {
   return out;
 }
 
-/// {"4096": {…}}: calls read for each sequence length. Swin and T5 write several, "[512,512]": left.
+/// Calls read for each sequence length of {"4096": {…}}. Swin and T5 write several, "[512,512]", which are skipped.
 void each_sequence(Reader& r, const std::function<void(Reader&, std::int64_t)>& read) {
   for (const auto& [text, node] : r.node().members) {
     Key key(text);

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Galvatron's profilers write (main branch): time and memory of layers, bandwidth of the machine. Facts in, a
-// struct out, and the other way; which cost model uses them is not decided here.
+// Reads and writes the files of Galvatron's profilers (main branch): time and memory of layers, bandwidth of the
+// machine. They hold facts only; which cost model uses them is not decided here.
 //
-//   computation_profiling_*.json   "layertype_0_bsz8_seq4096": ms of one layer's forward pass per sample;
-//                                  "layertype_other_0_…":
-//                                  embedding and head ("layertype_other_bsz8_…" is the same of type 0); with
-//                                  "_attention" or
-//                                  "_mlp" behind: that part of the layer
+//   computation_profiling_*.json   "layertype_0_bsz8_seq4096": ms of one layer's forward pass per sample.
+//                                  "layertype_other_0_…": embedding and head ("layertype_other_bsz8_…" is the same for
+//                                  type 0). A suffix "_attention" or "_mlp" means that part of the layer.
 //   memory_profiling_*.json        "layertype_0[_sp]": {"4096": {"parameter_size": MB in fp32,
-//                                  "tp_activation_per_bsz_dict":
-//                                  {"1": MB a sample, "2": …, "checkpoint": …}}}
-//                                  "other_memory_pp_off[_sp]", "…_pp_on_first[_sp]", "…_pp_on_last[_sp]":
-//                                  {"4096": {"model_states": {"1": MB, …}, "activation": {"1": MB a sample, …}}}
-//                                  _sp: Megatron sequence parallel
-//   allreduce_bandwidth_*.json     "allreduce_size_8_consec_1": bus bandwidth in GB/s; consec 1: neighbouring ranks
-//   p2p_bandwidth_*.json           "pp_size_2": GB/s
-//   overlap_coefficient.json       "overlap_coe": slow-down of compute and communication at once, ≥ 1
-//   sp_time_*.json                 "allreduce_size_8_4MB_time", "all2all_size_8_4MB_time": ms
-// Raw measurements that stand beside the results ("layernum[2]_bsz1_…", "1_1_8": {…}) are counted and left. Source: the
-// documentation of PKU-DAIR/Hetu-Galvatron, "Search Engine Usage"; sizes are 2^20 bytes, 1 GB/s moves 1 MB a ms.
+//                                  "tp_activation_per_bsz_dict": {"1": MB a sample, "2": …, "checkpoint": …}}}.
+//                                  Keys "other_memory_pp_off[_sp]", "…_pp_on_first[_sp]", "…_pp_on_last[_sp]":
+//                                  {"4096": {"model_states": {"1": MB, …}, "activation": {"1": MB a sample, …}}}.
+//                                  A suffix "_sp" means Megatron sequence parallel.
+//   allreduce_bandwidth_*.json     "allreduce_size_8_consec_1": bus bandwidth in GB/s; consec 1: neighbouring ranks.
+//   p2p_bandwidth_*.json           "pp_size_2": GB/s.
+//   overlap_coefficient.json       "overlap_coe": slow-down of compute and communication at once, ≥ 1.
+//   sp_time_*.json                 "allreduce_size_8_4MB_time", "all2all_size_8_4MB_time": ms.
+//
+// Raw measurements next to the results ("layernum[2]_bsz1_…", "1_1_8": {…}) are counted and skipped. Source: the
+// documentation of PKU-DAIR/Hetu-Galvatron, "Search Engine Usage". Sizes are 2^20 bytes; 1 GB/s moves 1 MB per ms.
 #pragma once
 
 #include <cstdint>
@@ -48,11 +46,11 @@ struct ComputationProfile {
 
 struct LayerMemory {
   double parameter_mb = 0;                       ///< fp32
-  std::map<std::int32_t, double> activation_mb;  ///< of a sample, by tp
-  double checkpoint_mb = 0;                      ///< of a sample of a recomputed layer; 0: not in the file
+  std::map<std::int32_t, double> activation_mb;  ///< per sample, by tp
+  double checkpoint_mb = 0;                      ///< per sample of a recomputed layer; 0: not in the file
 };
 struct OtherMemory {
-  std::map<std::int32_t, double> states_mb, activation_mb;  ///< by tp of embedding and head; activation of a sample
+  std::map<std::int32_t, double> states_mb, activation_mb;  ///< by tp of embedding and head; activation per sample
 };
 using BySequence = std::int64_t;
 struct MemoryProfile {
@@ -75,7 +73,8 @@ struct CollectiveTimes {
   std::map<std::pair<std::int32_t, std::int64_t>, double> all_reduce_ms, all_to_all_ms;  ///< {group size, MB}
 };
 
-// bad_input with a place when a value is not what the key promises, or when the file holds nothing of its kind.
+// These readers fail (bad_input) with a place when a value does not match its key, or when the file holds nothing of
+// its kind.
 Result<ComputationProfile> read_computation_profile(std::string_view json, const std::string& where);
 Result<MemoryProfile> read_memory_profile(std::string_view json, const std::string& where);
 Result<AllReduceBandwidth> read_all_reduce_bandwidth(std::string_view json, const std::string& where);
@@ -83,7 +82,8 @@ Result<P2pBandwidth> read_p2p_bandwidth(std::string_view json, const std::string
 Result<double> read_overlap_coefficient(std::string_view json, const std::string& where);
 Result<CollectiveTimes> read_collective_times(std::string_view json, const std::string& where);
 
-// The same files, as its profilers write them: read again they give the same values. Raw measurements are not written.
+// These writers produce files in the profilers' form, which read back to the same values. Raw measurements are not
+// written.
 std::string to_json(const ComputationProfile& profile);
 std::string to_json(const MemoryProfile& profile);
 std::string to_json(const AllReduceBandwidth& table);

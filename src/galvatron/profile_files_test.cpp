@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small files in the documented form; figures invented.
+// Tests small files in the documented form with invented figures.
 #include "galvatron/profile_files.h"
 
 #include <gtest/gtest.h>

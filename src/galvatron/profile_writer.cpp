@@ -10,7 +10,7 @@ std::string_view name_of(LayerPart part) {
   return part == LayerPart::attention ? "_attention" : part == LayerPart::mlp ? "_mlp" : "";
 }
 
-/// {"name": {"1": MB, …}}.
+/// Writes {"name": {"1": MB, …}}.
 void write_degrees(JsonWriter& json, std::string_view name, const std::map<std::int32_t, double>& values, double checkpoint = 0) {
   json.key(name).compact_next().begin_object();
   for (const auto& [degree, mb] : values) json.key(std::to_string(degree)).value(mb);

@@ -19,7 +19,7 @@ double real(std::int64_t n) { return static_cast<double>(n); }
 
 std::int64_t stage_devices(const ProfiledModel& model, const ProfiledPipeline& pipeline) { return model.devices / pipeline.pp; }
 
-/// Samples of a micro-batch on a rank whose layer is spread over `group`.
+/// Returns the samples of a micro-batch on a rank whose layer is spread over `group`.
 double samples(const ProfiledModel& model, const ProfiledPipeline& pipeline, std::int64_t group) {
   return real(model.batch) / real(pipeline.chunks) * real(group) / real(stage_devices(model, pipeline));
 }
@@ -29,7 +29,7 @@ double tensor_parallel(const ProfiledStrategy& s) { return s.ulysses ? 1.0 : s.g
 
 double element_bytes(const ProfiledModel& model) { return model.mixed_precision ? 2 : 4; }
 
-/// M: what a layer hands on.
+/// Returns M, the size of the message that a layer passes on.
 double message_mb(const ProfiledModel& model, const ProfiledLayerType& type, double samples) {
   return samples * real(type.sequence) * real(type.hidden) * element_bytes(model) / kMiB;
 }
@@ -42,7 +42,8 @@ double value_of(const std::map<std::int32_t, double>& by_degree, std::int32_t de
 
 // ---- communication ------------------------------------------------------------------------------------------------
 
-/// ms per MB of an all-reduce's bus bandwidth; profiles measure a group either way only where both ways differ.
+/// Returns the ms per MB of an all-reduce's bus bandwidth. Profiles measure a group in both rank orders only where
+/// these differ.
 double all_reduce_ms_per_mb(const ProfiledModel& model, std::int64_t ranks, bool consecutive) {
   if (ranks == 1) return 0;
   const auto& table = model.all_reduce.gb_per_s;
@@ -52,7 +53,7 @@ double all_reduce_ms_per_mb(const ProfiledModel& model, std::int64_t ranks, bool
   return 1.0 / found->second;
 }
 
-/// Least squares; one point: through the origin.
+/// Fits a line by least squares; through the origin for a single point.
 LinearTime fitted(const std::vector<std::pair<double, double>>& points) {
   if (points.size() == 1) return {points.front().second / points.front().first, 0};
   double x = 0, y = 0, xx = 0, xy = 0;
@@ -73,8 +74,8 @@ LinearTime fitted(const std::vector<std::pair<double, double>>& points) {
 
 enum class Collective : std::uint8_t { all_gather, all_reduce, all_to_all };
 
-/// The measured time of that size, or the line through the measured ones; without a measurement of the group, its
-/// all-reduce bandwidth.
+/// Returns the measured time of that size, or the line through the measured ones. Without a measurement of the group,
+/// it uses its all-reduce bandwidth.
 double collective_ms(const ProfiledModel& model, Collective kind, std::int32_t group, double mb) {
   if (group == 1) return 0;
   const auto& table = kind == Collective::all_to_all ? model.collectives.all_to_all_ms : model.collectives.all_reduce_ms;
@@ -101,13 +102,13 @@ double group_ms(const ProfiledModel& model, const ProfiledStrategy& s, double mb
   return s.checkpoint ? 1.5 * ms : ms;
 }
 
-/// overlap(G, w): both slowed by κ while they run together.
+/// Returns overlap(G, w): both are slowed by κ while they run together.
 double overlapped_ms(double reduce_ms, double work_ms, double slowdown) {
   const double together = std::min(reduce_ms, work_ms);
   return together * slowdown + (reduce_ms - together) + (work_ms - together);
 }
 
-/// Communication under work that alone is slowed.
+/// Returns the time of communication under work, where only the work is slowed.
 double hidden_ms(double comm_ms, double work_ms, double slowdown) {
   return slowdown * work_ms > comm_ms ? work_ms + comm_ms * (1 - 1 / slowdown) : comm_ms;
 }
@@ -118,7 +119,8 @@ Error lacks(const std::string& file, const std::string& found, const std::string
   return {ErrorKind::bad_input, file, found, expected, "profile the job's own model and sequence length"};
 }
 
-/// ms of whole batches over samples: what the profilers call mode batch; a single batch is proportional.
+/// Fits the forward time: ms of whole batches over samples, which the profilers call mode batch. A single batch is
+/// proportional.
 Result<LinearTime> forward_time(const ComputationProfile& profile, bool other, std::int32_t type, std::int64_t sequence) {
   std::vector<std::pair<double, double>> points;
   for (const ForwardTime& t : profile.times) {
@@ -134,7 +136,7 @@ Result<LinearTime> forward_time(const ComputationProfile& profile, bool other, s
   return time;
 }
 
-/// Rows of one sequence length: of embedding and head on one kind of stage.
+/// Returns the rows of one sequence length, for embedding and head on one kind of stage.
 Result<OtherMemory> other_of(const std::map<BySequence, OtherMemory>& rows, const std::string& name, std::int64_t sequence) {
   const auto found = rows.find(sequence);
   if (found == rows.end())
@@ -270,7 +272,7 @@ double buffer_mb(const ProfiledModel& model, std::int32_t group, const ProfiledP
 }
 
 std::int64_t usable_mb(std::int64_t budget_mb) {
-  // Whole megabytes, as Galvatron counts: 36 GiB leave 29491 MB.
+  // Galvatron counts whole megabytes: 36 GiB leave 29491 MB.
   return budget_mb > kReserveAboveMb ? budget_mb * 4 / 5 : budget_mb;
 }
 
@@ -322,7 +324,7 @@ std::vector<ProfiledSeconds> other_seconds(const ProfiledModel& model, const Voc
 
 namespace {
 
-/// The bias between strategies of one group and dp: what costs the same is put in one order.
+/// Returns the bias between strategies of one group and dp, which orders equal costs.
 double bias(const ProfiledStrategy& from, const ProfiledStrategy& to) {
   const bool f0 = from.type == DataParallelType::zero3, f1 = to.type == DataParallelType::zero3;
   const bool same_sharding = from.type == to.type, same_checkpoint = from.checkpoint == to.checkpoint;

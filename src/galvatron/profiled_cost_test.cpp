@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures invented so that every formula can be counted by hand.
+// Tests the formulas with invented figures that can be counted by hand.
 #include "galvatron/profiled_cost.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,8 @@
 namespace espalier::galvatron {
 namespace {
 
-/// Four devices, batch 8, bf16. One sample hands on 1024·1024·2 bytes = 2 MB; forward is 2 ms a sample and 1 ms.
+/// Returns four devices with batch 8 in bf16. One sample passes on 1024·1024·2 bytes = 2 MB; forward takes 2 ms per
+/// sample and 1 ms.
 ProfiledModel tiny() {
   ProfiledModel model;
   model.devices = 4;
@@ -30,7 +31,7 @@ constexpr DataParallelType kDdp = DataParallelType::ddp, kZero2 = DataParallelTy
 constexpr ProfiledStrategy kDp4{1, false, 4, kDdp, false}, kDp4Zero3{1, false, 4, kZero3, false};
 constexpr ProfiledStrategy kTp2{2, false, 2, kDdp, false}, kUlysses2{2, true, 2, kDdp, false};
 
-// dp 4: 8/4 = 2 samples a rank. States 4·96 = 384 MB, activations 2·40 = 80 MB.
+// dp 4 gives 8/4 = 2 samples per rank. States are 4·96 = 384 MB, activations 2·40 = 80 MB.
 TEST(ProfiledCost, MemoryOfALayerByHand) {
   const ProfiledModel model = tiny();
   const auto mb = [&](const ProfiledStrategy& s, const ProfiledPipeline& p = {1, 1}, std::int32_t stage = 0) {
@@ -40,9 +41,10 @@ TEST(ProfiledCost, MemoryOfALayerByHand) {
   EXPECT_DOUBLE_EQ(mb({1, false, 4, kDdp, true}), 384 + 2 * 8);
   EXPECT_DOUBLE_EQ(mb(kDp4Zero3), 384 * 0.253 + 80);
   EXPECT_DOUBLE_EQ(mb(kTp2), 192 + 4 * 24);                                 // half the parameters, 4 samples
-  EXPECT_DOUBLE_EQ(mb({2, false, 2, kDdp, true}), 192 + 4 * 8 / 2);         // what is kept is spread over the sequence
+  EXPECT_DOUBLE_EQ(mb({2, false, 2, kDdp, true}), 192 + 4 * 8 / 2);         // kept activations are spread over the sequence
   EXPECT_DOUBLE_EQ(mb({2, true, 2, kZero3, false}), 384 * 0.253 + 4 * 24);  // Ulysses: all four ranks hold the weights
-  // Two stages of two devices, two micro-batches of 4 samples: 2 a rank; two in flight on stage 0, one on stage 1.
+  // Two stages of two devices with two micro-batches of 4 samples give 2 per rank. Two are in flight on stage 0, one
+  // on stage 1.
   const ProfiledStrategy dp2{1, false, 2, kDdp, false};
   EXPECT_DOUBLE_EQ(mb(dp2, {2, 2}, 0), 384 + 2 * 2 * 40);
   EXPECT_DOUBLE_EQ(mb(dp2, {2, 2}, 1), 384 + 2 * 40);
@@ -71,7 +73,7 @@ TEST(ProfiledCost, MemoryBesideTheLayers) {
   EXPECT_DOUBLE_EQ(other_memory_mb(model, {1, false, kZero3}, {1, 1})[0], 800 * 0.253 + 2 * 20 + 1024);
   EXPECT_DOUBLE_EQ(other_memory_mb(model, {2, false, kDdp}, {1, 1})[0], 480 + 4 * 12 + 1024);
   EXPECT_DOUBLE_EQ(other_memory_mb(model, {2, true, kDdp}, {1, 1})[0], 800 + 4 * 12 + 1024);  // Ulysses: whole tables
-  // 2 samples a rank, two micro-batches in flight first
+  // There are 2 samples per rank, with two micro-batches in flight on the first stage.
   const auto two = other_memory_mb(model, {1, false, kDdp}, {2, 2});
   EXPECT_DOUBLE_EQ(two[0], 400 + 2 * 2 * 10 + 1024);
   EXPECT_DOUBLE_EQ(two[1], 200 + 2 * 30 + 1024);
@@ -81,8 +83,8 @@ TEST(ProfiledCost, MemoryBesideTheLayers) {
   EXPECT_EQ(usable_mb(20 * 1024), 20480);
 }
 
-// dp 4, 2 samples: forward 2·2 + 1 = 5 ms, backward 10. Gradients 2·3/4·96/2 = 72 MB at 1/64 ms = 1.125 ms, both slowed
-// by 1.25 while together: 1.125·1.25 + 8.875 instead of 10: +0.28125 ms.
+// dp 4 with 2 samples takes 2·2 + 1 = 5 ms forward and 10 backward. Gradients are 2·3/4·96/2 = 72 MB at 1/64 ms =
+// 1.125 ms, both slowed by 1.25 while together. 1.125·1.25 + 8.875 instead of 10 adds 0.28125 ms.
 TEST(ProfiledCost, TimeOfALayerByHand) {
   const ProfiledModel model = tiny();
   const auto ms = [&](const ProfiledStrategy& s, const ProfiledPipeline& p = {1, 1}) {
@@ -93,22 +95,22 @@ TEST(ProfiledCost, TimeOfALayerByHand) {
   EXPECT_NEAR(ms(kDp4).second, 0.28125, 1e-12);
   EXPECT_DOUBLE_EQ(ms({1, false, 4, kDdp, true}).first, 20);
   EXPECT_DOUBLE_EQ(ms(kDp4Zero3).first, 15 + 1.125 / 2);
-  // tp 2: 4 samples of which each rank computes half; six all-gathers of 8 MB, each 1/2·8/32 ms. Gradients 24 MB over
-  // strided ranks, 1.5 ms, beside half of backward: 1.5·1.25 + 3.5 instead of 5.
+  // tp 2 has 4 samples, of which each rank computes half, and six all-gathers of 8 MB, each 1/2·8/32 ms. Gradients
+  // are 24 MB over strided ranks, 1.5 ms, overlapped with half of backward: 1.5·1.25 + 3.5 instead of 5.
   EXPECT_DOUBLE_EQ(ms(kTp2).first, 15 + 6 * 0.125);
   EXPECT_NEAR(ms(kTp2).second, 0.375, 1e-12);
   EXPECT_DOUBLE_EQ(ms({2, false, 2, kDdp, true}).first, 20 + 9 * 0.125);
   EXPECT_DOUBLE_EQ(ms(kUlysses2).first, 15 + 4 * 0.0625);  // four all-to-alls of half of that
   EXPECT_NEAR(ms(kUlysses2).second, 0.28125, 1e-12);       // gradients of whole weights over four ranks
   EXPECT_EQ(ms({4, false, 1, kDdp, false}).second, 0);
-  // Two stages: 2 samples, 2·2·4 MB at 1/8 ms over four layers.
+  // Two stages have 2 samples, 2·2·4 MB at 1/8 ms over four layers.
   EXPECT_DOUBLE_EQ(ms({1, false, 2, kDdp, false}, {2, 2}).first, 15 + 0.5);
 }
 
 TEST(ProfiledCost, MeasuredCollectives) {
   ProfiledModel model = tiny();
   model.collectives.all_reduce_ms = {{{2, 4}, 1.0}, {{2, 8}, 1.5}, {{2, 16}, 2.5}};
-  // 8 MB: measured
+  // 8 MB is a measured size.
   EXPECT_NEAR(layer_seconds(model, model.types[0], kTp2, {1, 1}).steady, 0.001 * (15 + 6 * 0.75), 1e-15);
   model.batch = 12;  // 6 samples, 12 MB: on the line 0.5 + x/8, half of 2 ms; forward 2·3 + 1
   EXPECT_NEAR(layer_seconds(model, model.types[0], kTp2, {1, 1}).steady, 0.001 * (21 + 6 * 1.0), 1e-15);
@@ -116,8 +118,8 @@ TEST(ProfiledCost, MeasuredCollectives) {
   EXPECT_NEAR(layer_seconds(model, model.types[0], kTp2, {1, 1}).steady, 0.001 * (21 + 4 * 2.0), 1e-15);
 }
 
-// F = 2 ms, gradients 200 MB at 3/4·1/64 ms: 2.34375. ZeRO-3 gathers in both passes: 1.171875 each, hidden under work
-// that runs 1.25 times longer: 1/5 of it shows.
+// F = 2 ms. Gradients are 200 MB at 3/4·1/64 ms: 2.34375. ZeRO-3 gathers in both passes, 1.171875 each, hidden under
+// work that runs 1.25 times longer. 1/5 of it is exposed.
 TEST(ProfiledCost, TimeBesideTheLayers) {
   const ProfiledModel model = tiny();
   const ProfiledSeconds zero3 = other_seconds(model, {1, false, kZero3}, {1, 1})[0];
@@ -135,7 +137,7 @@ TEST(ProfiledCost, BetweenLayers) {
   const auto between = [&](const ProfiledStrategy& a, const ProfiledStrategy& b) {
     return transition_seconds(model, model.types[0], a, b, {1, 1});
   };
-  // Group 2 on either side: 1/2 of 4 samples, 8·2^20 bytes, at 1/32, times the published 1e-7.
+  // With group 2 on either side, 1/2 of 4 samples, 8·2^20 bytes, at 1/32, times the published 1e-7.
   EXPECT_NEAR(between(kDp4, kTp2), 0.5 * 8 * 1048576 / 32 * 1e-7, 1e-12);
   EXPECT_EQ(between(kTp2, kDp4), between(kDp4, kTp2));
   EXPECT_EQ(between(kDp4, kDp4), 0);
@@ -147,8 +149,8 @@ TEST(ProfiledCost, BetweenLayers) {
   EXPECT_EQ(between(kTp2, kUlysses2), 1e-10);
 }
 
-// s = (3, 2), m = 4: max(5 + 2·3, max(1, 2/3) + max(2, 4/3) + 3·3) = 12; the first stage still reduces for 0.5 at the
-// end.
+// s = (3, 2) and m = 4 give max(5 + 2·3, max(1, 2/3) + max(2, 4/3) + 3·3) = 12. The first stage still reduces for 0.5
+// at the end.
 TEST(ProfiledCost, PipelineOfTheMainBranch) {
   EXPECT_DOUBLE_EQ(main_pipeline_seconds({{3, 0.5}, {2, 1}}, 4), 12.5);
   EXPECT_DOUBLE_EQ(main_pipeline_seconds({{3, 0.5}}, 4), 12.5);

@@ -19,33 +19,33 @@ using base::kInfinity;
 constexpr std::int64_t kMostChunks = 1 << 16;
 constexpr double kBeyondDevicesMb = 1e12;
 
-/// Rounded up. Sizes beyond any device are all one, so that sums over layers stay in 64 bits.
+/// Rounds up. All sizes beyond any device become equal, so that sums over layers stay in 64 bits.
 std::int64_t whole_mb(double mb) { return static_cast<std::int64_t>(std::ceil(std::min(mb, kBeyondDevicesMb))); }
 
-/// Stages, micro-batches and the largest tensor group: what all layers and stages share.
+/// Holds the choices that all layers and stages share: stages, micro-batches and the largest tensor group.
 struct Outer {
   ProfiledPipeline pipeline;
   std::int32_t tensor_limit = 0;  ///< 0: no tensor groups
   std::vector<ProfiledStrategy> strategies;
   std::vector<std::vector<ProfiledSeconds>> seconds;  ///< [type][strategy]
   std::vector<std::vector<double>> transition;        ///< [strategy][strategy]; of the first type
-  std::vector<double> layer_floor;                    ///< [layer] fastest strategy
+  std::vector<double> layer_floor;                    ///< by layer: its fastest strategy
 };
 
-/// An outer choice with the strategy of embedding and head.
+/// Holds an outer choice with the strategy of embedding and head.
 struct OuterChoice {
   std::size_t outer = 0;
   VocabularyStrategy vocabulary;
-  std::vector<ProfiledSeconds> other;  ///< of each stage
+  std::vector<ProfiledSeconds> other;  ///< per stage
   std::vector<std::int64_t> other_mb;  ///< buffer of tensor groups included
-  double bound = 0;                    ///< no plan of it has less T
+  double bound = 0;                    ///< no plan of it has a smaller T
 };
 
 // ---- the space ----------------------------------------------------------------------------------------------------
 
 bool has(const std::map<std::int32_t, double>& by_degree, std::int32_t degree) { return by_degree.count(degree) > 0; }
 
-/// A group of a layer that the profile, the heads and the samples of a micro-batch allow.
+/// Returns whether the profile, the heads and the samples of a micro-batch allow a layer this group.
 bool possible_group(const ProfiledModel& model, const ProfiledPipeline& pipeline, std::int32_t group) {
   const std::int64_t dp = model.devices / pipeline.pp / group;
   if (model.batch / pipeline.chunks % dp != 0 || (model.heads > 0 && model.heads % group != 0)) return false;
@@ -147,14 +147,14 @@ OuterChoice choice_of(const ProfiledModel& model, const Outer& outer, std::size_
   for (const double mb : other_memory_mb(model, vocabulary, outer.pipeline)) c.other_mb.push_back(whole_mb(mb + buffer));
   double steady = std::accumulate(outer.layer_floor.begin(), outer.layer_floor.end(), 0.0);
   for (const ProfiledSeconds& stage : c.other) steady += stage.steady;
-  // T ≥ Σ s + (m − 1)·Σ s / P; the margin is for sums in another order.
+  // T ≥ Σ s + (m − 1)·Σ s / P. The margin covers sums in another order.
   c.bound = steady * (1 + static_cast<double>(outer.pipeline.chunks - 1) / outer.pipeline.pp) * (1 - 1e-12);
   return c;
 }
 
 // ---- stages -------------------------------------------------------------------------------------------------------
 
-/// Best strategies of ranges of layers under one outer choice; equal questions are asked once.
+/// Finds the best strategies of ranges of layers under one outer choice. It caches equal queries.
 class StageSolver {
  public:
   StageSolver(const ProfiledModel& model, const Outer& outer) : model_(model), outer_(outer) {
@@ -167,7 +167,8 @@ class StageSolver {
       run_[l].first = l > 0 && model.layers[l] == model.layers[l - 1] ? run_[l - 1].first : static_cast<std::int32_t>(l);
   }
 
-  /// Nothing: nothing fits, or m·steady + sync is not below `upper_bound`, which never grows between calls.
+  /// Returns nothing where nothing fits, or m·steady + sync is not below `upper_bound`, which never grows between
+  /// calls.
   const std::optional<solve::LayerSolution>& solve(std::int32_t stage, std::int64_t capacity, std::int32_t first,
                                                    std::int32_t end, double upper_bound) {
     const auto& run = run_[static_cast<std::size_t>(first)];
@@ -211,7 +212,7 @@ class StageSolver {
 
   const ProfiledModel& model_;
   const Outer& outer_;
-  std::vector<std::pair<std::int32_t, std::int32_t>> run_;  ///< [layer] first and end of the equal layers around it
+  std::vector<std::pair<std::int32_t, std::int32_t>> run_;  ///< by layer: first and end of the equal layers around it
   std::map<std::int32_t, std::vector<std::vector<solve::LayerOption>>> options_;
   std::map<std::array<std::int64_t, 4>, std::optional<solve::LayerSolution>> solved_;
 };
@@ -220,7 +221,7 @@ std::int64_t left_mb(const OuterChoice& choice, std::int32_t stage, std::int64_t
   return usable - choice.other_mb[static_cast<std::size_t>(stage)];
 }
 
-/// The least T of the choice below `upper_bound`.
+/// Returns the least T of the choice below `upper_bound`.
 std::optional<solve::Partition> divided(const ProfiledModel& model, const Outer& outer, const OuterChoice& choice,
                                         StageSolver& solver, std::int64_t usable, double upper_bound) {
   solve::BalanceProblem balance;

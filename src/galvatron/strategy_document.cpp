@@ -17,7 +17,7 @@ constexpr std::string_view kPipelines[] = {"gpipe", "pipedream_flush"};
 
 std::string count_of(std::size_t n, std::string_view what) { return std::to_string(n) + " " + std::string(what); }
 
-/// Spaces around numbers are allowed, as in Python's int().
+/// Reads a number. Spaces around it are allowed, as in Python's int().
 std::optional<std::int64_t> number_in(std::string_view text) {
   const std::size_t first = text.find_first_not_of(' ');
   if (first == std::string_view::npos) return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<std::int64_t> number_in(std::string_view text) {
   return number;
 }
 
-/// "1,1,2" as numbers from low to high. Empty after an error.
+/// Reads "1,1,2" as numbers from low to high. Empty after an error.
 std::vector<std::int32_t> read_numbers(Reader& r, std::string_view key, std::int64_t low, std::int64_t high) {
   const std::string text = r.required_string(key);
   std::vector<std::int32_t> numbers;
@@ -52,7 +52,7 @@ std::vector<std::int32_t> read_numbers(Reader& r, std::string_view key, std::int
   return numbers;
 }
 
-/// A list with one number a layer; `fallback` for all where the key is absent.
+/// Reads a list with one number per layer; `fallback` applies to all where the key is absent.
 std::vector<std::int32_t> read_layers(Reader& r, std::string_view key, std::size_t layers, std::int64_t low, std::int64_t high,
                                       std::optional<std::int32_t> fallback) {
   if (fallback && !r.has(key)) return std::vector<std::int32_t>(layers, *fallback);
@@ -101,7 +101,7 @@ void read_division(Reader& r, StrategyDocument& d) {
            "the stages together hold every layer once");
 }
 
-/// Either name of ZeRO-3 for embedding and head; both only if they agree.
+/// Reads either name of ZeRO-3 for embedding and head; both only if they agree.
 bool read_vocab_zero3(Reader& r) {
   const bool has_embed = r.has("embed_sdp"), has_vocab = r.has("vocab_sdp");
   const std::int64_t embed = r.optional_int("embed_sdp", 0, 1, 0), vocab = r.optional_int("vocab_sdp", 0, 1, 0);

@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Galvatron's strategy file (galvatron_config_*.json): how every layer is spread; its search writes it, its runtime
-// reads it.
+// Reads and writes Galvatron's strategy file (galvatron_config_*.json), which holds how every layer is spread. Its
+// search writes it, its runtime reads it.
 //
-//   pp_deg                pipeline stages
-//   pp_division           layers per stage, "14,14"; absent: equal, the remainder to the last stage (as Galvatron's
-//                         runtime fills
-//                         it in)
-//   tp_sizes_enc          per layer: size of the group that splits the layer; use_sp 0: tensor parallel, 1: Ulysses
-//                         sequence
-//                         parallel
-//   tp_consecutive_flags  per layer: 1 neighbouring ranks form that group, 0 strided ones
-//   cp_sizes_enc          per layer: context parallel; absent: 1. Newer versions ask for it, older ones ignore it:
-//                         always written
-//   dp_types_enc          per layer: 1 ZeRO-3, 0 default_dp_type ("ddp" | "zero2" | "zero3"; absent: ddp)
-//   checkpoint            per layer: 1 recomputed; absent: 0
-//   global_bsz, chunks    samples of a step, micro-batches
-//   pipeline_type         "gpipe" | "pipedream_flush" (1F1B); absent: gpipe
-//   vtp, vsp, vcp         embedding and head: group size, Ulysses, context parallel; absent: 1, 0, 1
-//   embed_sdp             embedding and head: 1 ZeRO-3, 0 default_dp_type; absent: 0. The search writes `embed_sdp`,
-//                         newer
-//                         runtimes read `vocab_sdp`: both are written, either is read
-// Lists are texts of numbers, "1,1,2". dp of a layer = devices / (pp·tp·cp): the number of devices is not in the file.
-// Sources: PKU-DAIR/Hetu-Galvatron, galvatron/utils/config_utils.py and core/runtime/hybrid_parallel_config.py; version
-// 1 (Hsword/Hetu).
+//   pp_deg                 pipeline stages.
+//   pp_division            layers per stage, "14,14"; absent: equal, the remainder to the last stage (as Galvatron's
+//                          runtime fills it in).
+//   tp_sizes_enc           per layer: size of the group that splits the layer; use_sp 0: tensor parallel, 1: Ulysses
+//                          sequence parallel.
+//   tp_consecutive_flags   per layer: 1 neighbouring ranks form that group, 0 strided ones.
+//   cp_sizes_enc           per layer: context parallel; absent: 1. Newer versions require it and older ones ignore it,
+//                          so it is always written.
+//   dp_types_enc           per layer: 1 ZeRO-3, 0 default_dp_type ("ddp" | "zero2" | "zero3"; absent: ddp).
+//   checkpoint             per layer: 1 recomputed; absent: 0.
+//   global_bsz, chunks     samples of a step, micro-batches.
+//   pipeline_type          "gpipe" | "pipedream_flush" (1F1B); absent: gpipe.
+//   vtp, vsp, vcp          embedding and head: group size, Ulysses, context parallel; absent: 1, 0, 1.
+//   embed_sdp              embedding and head: 1 ZeRO-3, 0 default_dp_type; absent: 0. The search writes `embed_sdp`,
+//                          newer runtimes read `vocab_sdp`: both are written, either is read.
+//
+// Lists are texts of numbers, "1,1,2". For a layer, dp = devices / (pp·tp·cp); the number of devices is not in the
+// file. Sources: PKU-DAIR/Hetu-Galvatron, galvatron/utils/config_utils.py and core/runtime/hybrid_parallel_config.py;
+// version 1 (Hsword/Hetu).
 #pragma once
 
 #include <cstdint>
@@ -42,8 +40,9 @@ struct DocumentLayer {
   std::int32_t cp = 1;
   bool tp_consecutive = true;
   bool ulysses = false;
-  bool zero3 = false;           ///< else the document's default
-  std::int32_t checkpoint = 0;  ///< 0 keep, 1 recompute; 2 is legal for Galvatron's runtime and kept as it is
+  bool zero3 = false;  ///< else the document's default
+  /// 0 keeps and 1 recomputes. 2 is legal for Galvatron's runtime and is kept.
+  std::int32_t checkpoint = 0;
   friend bool operator==(const DocumentLayer&, const DocumentLayer&) = default;
 };
 
@@ -59,12 +58,12 @@ struct StrategyDocument {
   friend bool operator==(const StrategyDocument&, const StrategyDocument&) = default;
 };
 
-/// bad_input with the place of the first thing that is not as above. `unread`, if given, receives the keys that nobody
-/// reads.
+/// Reads the document. Fails (bad_input) with the place of the first violation of the above. `unread`, if given,
+/// receives the unused keys.
 Result<StrategyDocument> read_strategy_document(std::string_view json, const std::string& where,
                                                 std::vector<std::string>* unread = nullptr);
 
-/// Every field, in Galvatron's order; reads back to an equal document.
+/// Writes every field, in Galvatron's order; reads back to an equal document.
 std::string to_json(const StrategyDocument& document);
 
 }  // namespace espalier::galvatron

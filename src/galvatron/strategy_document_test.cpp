@@ -6,7 +6,7 @@
 namespace espalier::galvatron::strategy_document_test {
 namespace {
 
-// Three layers on two stages: two in tensor-parallel pairs, the last with Ulysses, ZeRO-3 and recomputed.
+// Three layers are on two stages: two in tensor-parallel pairs, the last with Ulysses, ZeRO-3 and recomputed.
 constexpr const char* kSmall = R"({
     "pp_deg": 2,
     "tp_sizes_enc": "2,2,4",
@@ -29,7 +29,7 @@ std::string message_of(const std::string& json) {
   return read.ok() ? "" : read.error().message();
 }
 
-/// kSmall with one text replaced.
+/// Returns kSmall with one text replaced.
 std::string with(const std::string& from, const std::string& to) {
   std::string json = kSmall;
   return json.replace(json.find(from), from.size(), to);
@@ -64,7 +64,7 @@ TEST(StrategyDocument, WrittenAndReadBackEqual) {
   EXPECT_NE(text.find("\"tp_sizes_enc\": \"2,2,4\""), std::string::npos);
 }
 
-// What version 1 wrote: no schedule, no checkpoints; stages in equal parts, the remainder at the end.
+// Version 1 wrote no schedule and no checkpoints, and equal stages with the remainder at the end.
 TEST(StrategyDocument, AbsentFieldsAreThoseOfVersion1) {
   const auto d = read_strategy_document(R"({"pp_deg": 2, "tp_sizes_enc": "1,1,1", "tp_consecutive_flags": "1,1,1",
     "dp_types_enc": "0,1,1", "global_bsz": 8, "chunks": 1})",

@@ -60,7 +60,7 @@ CalibratedLevel read_level(Reader& r) {
   return level;
 }
 
-/// Times of operators, of `espalier profile`.
+/// Reads times of operators, from `espalier profile`.
 void read_operators(Reader& r, Calibration& c) {
   if (!r.has("operators")) return;
   auto measured = std::make_shared<profile::MeasuredOperators>();
@@ -101,7 +101,7 @@ void read_interval(Reader& r, Calibration& c) {
   interval.finish();
 }
 
-/// What was held out, and the error on it: no more than the file says.
+/// Reads the held-out evidence and its error, and nothing that the file does not state.
 void read_evidence(Reader& r, Calibration& c) {
   if (!r.has("evidence")) return;
   Reader e = r.child("evidence", true);
@@ -168,8 +168,8 @@ bool covers(const Job& job, const profile::MeasuredOperators& measured, std::int
   return !profile::not_covered(measured, job.model, s, job.training.sequence.main);
 }
 
-/// Only what was measured is searched: tensor parallelism of measured sizes, kinds of sequence parallelism of all of
-/// them.
+/// Restricts the search to measured configurations: tensor parallelism of measured sizes, and kinds of sequence
+/// parallelism that all of them have.
 Status keep_to_measured(Job& job, const Calibration& calibration) {
   if (calibration.operators == nullptr) return std::nullopt;
   const profile::MeasuredOperators& measured = *calibration.operators;

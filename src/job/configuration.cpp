@@ -12,7 +12,7 @@ namespace {
 
 std::int32_t clamped(std::int64_t value) { return static_cast<std::int32_t>(std::clamp<std::int64_t>(value, 1, 1 << 30)); }
 
-/// Blocks of the fullest chunk under the engine's split; at least 1.
+/// Returns the blocks of the fullest chunk under the engine's split; at least 1.
 std::int32_t fullest_chunk(const Job& job, const Schedule& schedule) {
   const std::int64_t chunks = std::max<std::int64_t>(1, std::int64_t{schedule.stages} * schedule.virtual_stages);
   const EngineModel* engine = find_engine(job.engine);

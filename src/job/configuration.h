@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes with configurations that were filled in (espalier/configuration.h).
+// Declares helpers for configurations that were completed (espalier/configuration.h).
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace espalier::job {
 
-/// "rule: text" of every broken rule, joined by "; ".
+/// Returns "rule: text" of every broken rule, joined by "; ".
 std::string joined_violations(const std::vector<RuleViolation>& broken);
 
 }  // namespace espalier::job

@@ -11,8 +11,8 @@
 namespace espalier::job {
 namespace {
 
-/// The entry of the engine that holds without further words in a record; of a variant (torchtitan-compile) the one that
-/// its word chooses, or else that of the engine it is like.
+/// Returns the entry of the engine that needs no further words in a record. A variant (torchtitan-compile) gets the
+/// one that its word chooses, or else that of its base engine.
 const FrameworkDefault* entry_of(std::string_view engine) {
   const FrameworkDefault* variant = nullptr;
   for (const FrameworkDefault& f : run_defaults().frameworks) {
@@ -25,7 +25,8 @@ const FrameworkDefault* entry_of(std::string_view engine) {
   return model == nullptr || model->like.empty() ? nullptr : entry_of(model->like);
 }
 
-/// The ordinal of a named value; what is no value of the dimension ("if needed") leaves the plainest.
+/// Returns the ordinal of a named value. A name that is not a value of the dimension ("if needed") gives the plainest
+/// one.
 std::int64_t value_of(const FrameworkDefault& f, const char* key, const char* dimension) {
   const auto it = f.defaults.find(key);
   if (it == f.defaults.end()) return 0;
@@ -45,7 +46,7 @@ EngineDefaults engine_defaults(const std::string& engine) {
   EngineDefaults out;
   const FrameworkDefault* f = entry_of(engine);
   if (f == nullptr) {
-    // An engine without a switch always overlaps; usable_overlap() removes what the rules do not allow.
+    // An engine without a switch always overlaps; usable_overlap() removes overlaps that the rules do not allow.
     const EngineModel* model = find_engine(engine);
     out.overlap.grad_reduce = out.overlap.param_gather = model != nullptr && !model->runs.chooses_overlap;
     return out;
@@ -78,7 +79,7 @@ Overlap usable_overlap(const Overlap& wanted, const EngineModel& engine, const J
     return violations(job.model, job.cluster, job.training, x, schedule, engine.split).size() +
            engine_violations(engine, job.model, job.cluster, job.training, x, schedule).size();
   };
-  // Taken out one by one: engines may have two of them together or none.
+  // Overlaps are removed one by one, since engines may have two of them together or none.
   Overlap overlap = wanted;
   for (const auto& [name, flag] : kOverlaps) {
     if (!(overlap.*flag)) continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine does when its user says nothing: ZeRO stage, sequence parallelism, recomputation and overlap, from the
-// cited defaults of data/framework_defaults.yaml. An engine that is not listed there (generic) has 0, none, none, and
-// the overlaps that it cannot switch off.
+// Returns an engine's defaults for ZeRO stage, sequence parallelism, recomputation and overlap, from the cited
+// data/framework_defaults.yaml. An engine that is not listed there (generic) has 0, none, none, and the overlaps that
+// it cannot switch off.
 #pragma once
 
 #include <string>
@@ -18,13 +18,13 @@ struct EngineDefaults {
 };
 
 EngineDefaults engine_defaults(const std::string& engine);
-/// "zero 3, sp megatron (with tp), recompute selective, overlap grad,param": what differs from the plainest; "none" if
-/// nothing does.
+/// Lists the differences from the plainest defaults: "zero 3, sp megatron (with tp), recompute selective, overlap
+/// grad,param"; "none" without any.
 std::string to_string(const EngineDefaults& defaults);
 
-/// Only what the configuration has something for: sp needs tp, ZeRO and grad overlap need data ranks, and so on; and of
-/// overlaps only those that the engine's rules allow there. Degrees, schedule and the rest of the strategy must be
-/// filled in.
+/// Returns the overlaps that the configuration can use: sp needs tp, ZeRO and grad overlap need data ranks, and so
+/// on. It only keeps overlaps that the engine's rules allow there. Degrees, schedule and the rest of the strategy
+/// must be filled in.
 Overlap usable_overlap(const Overlap& wanted, const EngineModel& engine, const Job& job, const Strategy& strategy,
                        const Schedule& schedule);
 

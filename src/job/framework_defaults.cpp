@@ -34,7 +34,7 @@ DeviceDefault read_device(Reader& r) {
   return d;
 }
 
-/// `key`: what the name is of.
+/// Reads an entry; `key` is the kind of thing that its name denotes.
 ClusterDefault read_cluster_default(Reader& r, std::string_view key) {
   ClusterDefault d;
   d.sources = read_words(r, "sources");

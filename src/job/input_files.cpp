@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where a path is looked for, in this order.
+/// Returns the folders that are searched for a path, in this order.
 std::vector<fs::path> search_folders(const std::string& path, const std::string& base_directory) {
   if (fs::path(path).is_absolute()) return {fs::path(path).root_path()};
   std::vector<fs::path> out;
@@ -35,7 +35,7 @@ std::vector<fs::path> candidate_paths(const std::string& path, const std::string
   return out;
 }
 
-/// The end of a hint: "; did you mean models/llama-3-8b/config.json?".
+/// Returns the end of a hint: "; did you mean models/llama-3-8b/config.json?".
 std::string nearby_file(const std::string& path, const std::string& base_directory) {
   for (const fs::path& folder : search_folders(path, base_directory)) {
     if (const std::string similar = base::similar_path(folder.string(), path); !similar.empty())
@@ -44,7 +44,7 @@ std::string nearby_file(const std::string& path, const std::string& base_directo
   return "";
 }
 
-/// "meta-llama/Llama-3.1-8B": organisation and model, as the Hugging Face Hub names them.
+/// Returns whether a path is organisation and model, as the Hugging Face Hub names them: "meta-llama/Llama-3.1-8B".
 bool hub_name(const std::string& path) {
   const std::size_t slash = path.find('/');
   const auto plain = [](char c) {
@@ -56,7 +56,7 @@ bool hub_name(const std::string& path) {
          std::all_of(path.begin(), path.end(), [&](char c) { return c == '/' || plain(c); });
 }
 
-/// Where a model is probably meant that the Hub names: nothing is fetched.
+/// Reports a path that probably means a model on the Hub, from which nothing is fetched.
 Error on_the_hub(const std::string& path, const std::string& base_directory, const std::string& where) {
   const std::string own = base::lower(path.substr(path.find('/') + 1));
   std::error_code ignored;

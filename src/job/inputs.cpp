@@ -20,7 +20,7 @@ std::string readable_name(const fs::path& path) {
   return path.stem().string();
 }
 
-/// Overrides below `key`, applied to the file that `key` names.
+/// Applies overrides below `key` to the file that `key` names.
 Status apply_below(Node& root, const std::string& key, const std::vector<Override>& overrides) {
   for (const Override& change : overrides) {
     if (change.path.size() < 2 || change.path.front() != key) continue;
@@ -81,7 +81,7 @@ Result<Cluster> read_cluster_input(Input& input) {
   const auto files = cluster::open_files(input.document, input.folder);
   if (!files) return files.error();
   base::ErrorSink sink;
-  // Inline: the reader's path starts at $.cluster; in a file of its own at $.
+  // For an inline cluster the reader's path starts at $.cluster; in a separate file at $.
   base::Reader reader(input.document, input.document.root, input.name.empty() ? "$.cluster" : "$", sink);
   Cluster cluster = cluster::read_cluster(reader, *files);
   if (!sink.ok()) return *sink.first();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path
+// Reads job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path
 // (job/inputs.h).
 #include <algorithm>
 #include <array>
@@ -30,11 +30,11 @@ using namespace job;
 
 namespace fs = std::filesystem;
 
-// sequence length: beyond any plausible one, products stay in 64 bits
+// This sequence length is beyond any plausible one, and products stay in 64 bits.
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 31;  // global batch
 
-/// Names by which other tools call what is written otherwise here, or is not planned.
+/// Lists names of other tools for keys that are written differently here, or for features that are not planned.
 struct OtherName {
   const char *key, *expected, *hint;
 };
@@ -73,11 +73,11 @@ constexpr std::array kOtherNames = {
     OtherName{"packed", kPacking, "docs/file-formats.md has its keys"},
 };
 
-/// Techniques that would change the answer if they were silently ignored.
+/// Rejects techniques that would change the answer if they were silently ignored.
 void refuse_unsupported(base::Reader& reader) {
   for (const auto& [key, expected, hint] : kOtherNames) {
     if (!reader.node().find(key)) continue;
-    const Node* node = reader.find(key);  // known from here on, but not listed among what was expected when absent
+    const Node* node = reader.find(key);  // known from here on, but not listed among the expected keys when absent
     if (node->kind == NodeKind::null || (node->kind == NodeKind::boolean && !node->boolean)) continue;
     reader.fail(key, "\"" + std::string(key) + "\"", expected, hint);
   }
@@ -92,7 +92,7 @@ bool has_stream(const Model& model, TokenStream stream) {
 
 std::string plural_hint(const Model& model) { return model.family + " takes one sequence: sequence_length: 2048"; }
 
-/// How many tokens of a sequence the model makes one of.
+/// Returns how many tokens of a sequence the model merges into one.
 std::int64_t merge_of(const Model& model, TokenStream stream) {
   std::int64_t merge = 1;
   for (const LayerKind& kind : model.kinds)
@@ -100,7 +100,7 @@ std::int64_t merge_of(const Model& model, TokenStream stream) {
   return merge;
 }
 
-/// Merged patches, and merged frames of a second tower, take places of tokens in the text.
+/// Checks that merged patches, and merged frames of a second tower, fit into the tokens of the text.
 void check_places(base::Reader& training, const Model& model, const Sequence& sequence) {
   const std::int64_t merge = merge_of(model, TokenStream::encoder), frames = merge_of(model, TokenStream::decoder);
   const std::int64_t each = sequence.encoder / sequence.images, places = sequence.encoder / merge + sequence.decoder / frames;
@@ -117,8 +117,8 @@ void check_places(base::Reader& training, const Model& model, const Sequence& se
                   "the length of the text counts the places of its images; fewer images: training.images_per_sample");
 }
 
-/// Text with the places of its images, and the patches of those: images_per_sample times the patches of one where the
-/// model fixes them, else {main, encoder} of the job.
+/// Reads text with the places of its images, and their patches. These are images_per_sample times the patches of one
+/// image where the model fixes them. Otherwise they are {main, encoder} of the job.
 Sequence read_text_and_images(base::Reader& training, const Model& model) {
   const char* const key = "sequence_length";
   Sequence sequence;
@@ -242,7 +242,7 @@ void check_precision(base::Reader& training, const Cluster& cluster, Precision p
   }
 }
 
-/// What the engine has to have for this training, whatever is searched.
+/// Checks the features that the engine needs for this training, whatever is searched.
 void check_engine(base::Reader& training, const Job& job) {
   const EngineModel& engine = *find_engine(job.engine);
   const auto engines_with = [](bool EngineRuns::*what) {
@@ -259,14 +259,14 @@ void check_engine(base::Reader& training, const Job& job) {
                   engines_with(&EngineRuns::packed_sequences));
 }
 
-/// Layers that use the same weights have one layout, which spaces of a strategy a layer do not keep.
+/// Checks that layers with shared weights have one layout, which spaces with a strategy per layer do not guarantee.
 void check_shared_weights(base::Reader& search, const Job& job) {
   if (job.search.kind == SpaceKind::uniform || std::none_of(job.model.kinds.begin(), job.model.kinds.end(), uses_again)) return;
   search.fail("space", std::string(to_string(job.search.kind)), "uniform",
               "layers of " + job.model.family + " use the same weights, which lie in one way only");
 }
 
-/// An error whose place is below the training of the job.
+/// Places an error below the training of the job.
 Error at_training(const base::Reader& training, Error error) {
   error.where = training.document().where + " (" + training.path() + error.where + ")";
   return error;
@@ -286,7 +286,7 @@ std::string read_engine(base::Reader& job) {
   return engine;
 }
 
-/// `calibration: FILE`, `profile: FILE` or the values themselves; null when the job has none.
+/// Reads `calibration: FILE`, `profile: FILE` or the values themselves; null when the job has none.
 Result<std::shared_ptr<const Calibration>> read_calibration_key(base::Reader& job, const std::string& base_directory,
                                                                 const std::vector<Override>& overrides) {
   const bool profile = job.has("profile");
@@ -301,8 +301,8 @@ Result<std::shared_ptr<const Calibration>> read_calibration_key(base::Reader& jo
   return calibration;
 }
 
-/// What follows the JSON path `path` where `where` speaks of it or of something below it: "" or ".zero". Nothing where
-/// it does not.
+/// Returns the rest of `where` after the JSON path `path`, such as "" or ".zero". Returns nothing where `where` is
+/// not at or below it.
 std::optional<std::string> below_path(const std::string& where, const std::string& path) {
   const std::size_t at = where.find("($" + path);
   if (at == std::string::npos) return std::nullopt;
@@ -311,8 +311,8 @@ std::optional<std::string> below_path(const std::string& where, const std::strin
   return where.substr(next, where.rfind(')') - next);
 }
 
-/// A message about a value that came from the command line should say so, not point into the file. The last override of
-/// a path is the one that counts.
+/// Reports an error about a value from the command line at its override, instead of a place in the file. The last
+/// override of a path counts.
 Error blame_override(Error error, const std::vector<Override>& overrides) {
   for (auto it = overrides.rbegin(); it != overrides.rend(); ++it) {
     const Override& change = *it;
@@ -330,7 +330,8 @@ Error blame_override(Error error, const std::vector<Override>& overrides) {
   return error;
 }
 
-/// A file of another kind, given by mistake: a plan or another answer of ours, a model's config.json, a cluster.
+/// Reports a file of another kind, given by mistake: a plan or another answer of ours, a model's config.json, a
+/// cluster.
 Status another_document(const base::Reader& reader) {
   const std::string kind = base::document_kind(reader.node());
   if (kind.empty() || kind == "a job file") return std::nullopt;
@@ -404,7 +405,7 @@ Result<Job> load_job(std::string_view text, const std::string& where, const std:
   auto changes = parse_overrides(overrides);
   if (!changes) return changes.error();
   for (const Override& change : *changes) {
-    // model.x and cluster.x reach into the file when the job names one: done when that file is open.
+    // Overrides of model.x and cluster.x apply to a separate file once that file is open.
     const Node* input = change.path.size() > 1 ? document->root.find(change.path.front()) : nullptr;
     const bool elsewhere =
         input && input->kind == NodeKind::string && (change.path.front() == "model" || change.path.front() == "cluster");

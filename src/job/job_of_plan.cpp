@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job of a plan: its inputs are embedded in the plan, each with its hash.
+// Returns the job of a plan, from the inputs that are embedded in the plan, each with its hash.
 #include "base/document.h"
 #include "espalier/job.h"
 #include "job/calibration_file.h"

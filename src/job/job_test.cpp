@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// GPT-2 with 2 blocks, inline; everything a job needs and nothing else.
+/// Holds GPT-2 with 2 blocks, inline, with everything that a job needs and nothing else.
 const char* const kModel = R"(  model_type: gpt2
   n_layer: 2
   n_embd: 64
@@ -47,7 +47,8 @@ TEST(Job, SmallestJobTakesDefaults) {
   EXPECT_THAT(job->model_source, HasSubstr("\"n_embd\": 64"));
 }
 
-/// LLaVA in small: images of 16 patches; Qwen2.5-VL in small: of any size, four patches become one.
+/// Returns a small LLaVA with images of 16 patches, or a small Qwen2.5-VL with images of any size, where four patches
+/// become one.
 std::string image_job(const std::string& training, bool fixed = true) {
   const std::string text =
       "hidden_size: 16, intermediate_size: 24, num_hidden_layers: 2, num_attention_heads: 2, num_key_value_heads: 1, vocab_size: "
@@ -83,7 +84,7 @@ TEST(Job, ImagesThatDoNotFitAreRefused) {
   EXPECT_THAT(refused("{sequence_length: 16, images_per_sample: 2, global_batch: 8}", true), HasSubstr("at least 32"));
 }
 
-/// Qwen2.5-Omni's thinker in small: two tokens of sound become one.
+/// Returns a small thinker of Qwen2.5-Omni, where two tokens of sound become one.
 std::string sound_job(const std::string& sequence) {
   return "model: {model_type: qwen2_5_omni_thinker, text_config: {hidden_size: 16, intermediate_size: 24, num_hidden_layers: 1, "
          "num_attention_heads: 2, num_key_value_heads: 1, vocab_size: 32}, vision_config: {depth: 1, hidden_size: 8, "
@@ -183,16 +184,15 @@ TEST(Job, DeviceMustSupportThePrecision) {
   EXPECT_THAT(job.error().message(), HasSubstr("v100-sxm-32gb does not support bf16"));
 }
 
-// A cluster file that names tables: the job's cluster source holds their rows, so that a plan needs no other file. In
-// the job's own mapping they are looked for beside the job.
+// A cluster file names tables. The job's cluster source holds their rows, so that a plan needs no other file. Tables
+// in the job's own mapping are searched for in the job's folder.
 TEST(Job, TablesOfAClusterAreEmbedded) {
   const std::string clusters = ESPALIER_SOURCE_DIR "/examples/clusters";
   const std::string rest = "training: {sequence_length: 128, global_batch: 8, precision: fp16}\n";
   const auto job = load_job("model:\n" + std::string(kModel) + "cluster: two-sites.yaml\n" + rest, "job.yaml", clusters, {});
   ASSERT_TRUE(job) << job.error().message();
   EXPECT_THAT(job->cluster_source, testing::Not(HasSubstr(".csv")));
-  // One of its links spends a token bucket: the source keeps it as it was given, the job is planned at the rate that
-  // lasts.
+  // One of its links has a token bucket. The source keeps it as given, and the job is planned at the sustained rate.
   ASSERT_TRUE(job->with_buckets);
   const auto again = load_cluster(job->cluster_source, "plan");
   ASSERT_TRUE(again) << again.error().message();
@@ -224,7 +224,7 @@ TEST(Job, SetChangesAnyValueAndIsBlamedForIt) {
   EXPECT_EQ(bad.error().where, "--set training.global_batch=lots");
 }
 
-// The segment that was chosen goes with the plan: 64 trays in racks of 18 are 16 a rack, whatever a later version would
+// The chosen segment is stored with the plan: 64 trays in racks of 18 are 16 per rack, whatever a later version would
 // choose.
 TEST(Job, ChosenSegmentIsPartOfTheClusterSource) {
   const auto job = load(job_text(), {"cluster={nodes: 64, device: gb200-nvl72}"});
@@ -270,7 +270,7 @@ TEST(Job, PathsAreFoundBesideTheJobAndAboveIt) {
   const auto job = load_job_file((root / "examples/job.yaml").string(), {"cluster.nodes=4", "model.n_layer=3"});
   ASSERT_TRUE(job) << job.error().message();
   EXPECT_EQ(job->model.name, "tiny");
-  EXPECT_EQ(job->model.blocks(), 3);  // --set reaches into the file that the job names
+  EXPECT_EQ(job->model.blocks(), 3);  // --set changes the file that the job names
   EXPECT_EQ(job->cluster.devices(), 32);
   EXPECT_EQ(job->cluster.name, "cluster");
   EXPECT_FALSE(load_job_file((root / "examples/absent.yaml").string(), {}));
@@ -302,7 +302,7 @@ TEST(Job, OpenFieldsOfAConfigurationAreCompleted) {
   EXPECT_EQ(s.dp, 2);                // 8 / (2 · 2)
   EXPECT_EQ(s.shard, 2);             // the whole data group
   EXPECT_EQ(c.microbatches, 2);      // 8 / (2 · 2)
-  EXPECT_EQ(s.recompute.layers, 1);  // one of two blocks a stage
+  EXPECT_EQ(s.recompute.layers, 1);  // one of two blocks per stage
 }
 
 TEST(Job, ValuesOfDimensionsHaveNames) {

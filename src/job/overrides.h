@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// `--set a.b.c=value`: changes to a parsed job before it is read, so that an override is checked like a line of the
-// file.
+// Applies `--set a.b.c=value`: changes to a parsed job before it is read, so that an override is checked like a line
+// of the file.
 //
-// The value is a YAML scalar or flow collection ("8", "[1, 2]", "{nodes: 2}"); an empty value takes the key away.
+// The value is a YAML scalar or flow collection ("8", "[1, 2]", "{nodes: 2}"). An empty value removes the key.
 // Numbers in the path index lists (cluster.groups.0.nodes). Missing mappings on the way are made.
 #pragma once
 
@@ -21,7 +21,8 @@ struct Override {
 };
 
 Result<Override> parse_override(const std::string& text);
-/// `depth`: path elements already walked (1 when `root` is the file that the first element names).
+/// Applies a change. `depth` counts the path elements already walked (1 when `root` is the file that the first
+/// element names).
 Status apply_override(base::Node& root, const Override& change, std::size_t depth = 0);
 
 }  // namespace espalier::job

@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Returns the document after one change, as canonical JSON; of a change that is refused its message.
+/// Returns the document after one change, as canonical JSON; for a rejected change, its message.
 std::string changed(const std::string& yaml, const std::string& change) {
   auto document = base::read_yaml(yaml, "job.yaml");
   const auto parsed = parse_override(change);
@@ -30,7 +30,7 @@ TEST(Overrides, PathAndValueAreRead) {
   const auto list = parse_override("search.allow.tp=[1, 2]");
   ASSERT_TRUE(list);
   EXPECT_EQ(list->value.items.size(), 2U);
-  const auto equals = parse_override("model.name=a=b");  // only the first '=' parts path and value
+  const auto equals = parse_override("model.name=a=b");  // only the first '=' separates path and value
   ASSERT_TRUE(equals);
   EXPECT_EQ(equals->value.text, "a=b");
 }
@@ -49,7 +49,7 @@ TEST(Overrides, ValuesAreReplacedMadeAndTakenAway) {
   EXPECT_EQ(changed("{a: 1}", "a=2"), R"({"a": 2})");
   EXPECT_EQ(changed("{a: 1}", "b.c=2"), R"({"a": 1, "b": {"c": 2}})");
   EXPECT_EQ(changed("{a: {b: 1, c: 2}}", "a.b="), R"({"a": {"c": 2}})");
-  EXPECT_EQ(changed("{a: 1}", "b="), R"({"a": 1})");  // nothing was there
+  EXPECT_EQ(changed("{a: 1}", "b="), R"({"a": 1})");  // the key was absent
   EXPECT_EQ(changed("{a: 1}", "a={x: 1}"), R"({"a": {"x": 1}})");
   EXPECT_EQ(changed("{a: [{n: 1}, {n: 2}]}", "a.1.n=5"), R"({"a": [{"n": 1}, {"n": 5}]})");
 }

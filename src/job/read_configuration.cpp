@@ -19,7 +19,7 @@ Error unknown_value(const std::string& field, const std::string& value, const st
   return Error{ErrorKind::usage, field, "\"" + value + "\"", expected, close.empty() ? "choose one of these words" : close};
 }
 
-/// The ordinal of an enum's value by name; the sink keeps the first bad one.
+/// Returns the ordinal of an enum's value by name; the sink keeps the first bad one.
 std::int64_t value_of(const std::string& dimension, const std::string& text, Status& error) {
   if (const auto value = value_of_name(dimension, text)) return *value;
   std::vector<std::string> words;
@@ -46,7 +46,7 @@ Overlap read_overlap(const std::string& list, Status& error) {
   return overlap;
 }
 
-/// "none", "selective", "full", or modules of a block: "layernorm,moe_act".
+/// Reads "none", "selective", "full", or modules of a block: "layernorm,moe_act".
 Recompute read_recompute(const std::string& words, Status& error) {
   if (const auto kind = value_of_name("recompute", words)) return {static_cast<RecomputeKind>(*kind)};
   if (const auto modules = parse_recompute_modules(words)) return {RecomputeKind::selective, 0, *modules};
@@ -56,19 +56,19 @@ Recompute read_recompute(const std::string& words, Status& error) {
   return {};
 }
 
-/// A degree that nobody says is 1.
+/// Returns a degree, where an unset one is 1.
 std::int32_t given(std::int32_t degree) { return std::max(1, degree); }
 
 ScheduleKind read_schedule(const ConfigurationWords& f, Status& error) {
-  // Several chunks a stage mean interleaving unless something else is said: 1F1B has none.
+  // Several chunks per stage mean interleaving unless another schedule is named, since 1F1B has none.
   if (f.schedule.empty()) return f.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
   return static_cast<ScheduleKind>(value_of("schedule", f.schedule, error));
 }
 
 std::int32_t default_virtual_stages(ScheduleKind kind) { return has_chunks(kind) ? 2 : 1; }
 
-/// dp, shard and micro-batches; then what depends on them: ZeRO needs several data ranks, overlaps something to
-/// overlap.
+/// Fills in dp, shard and micro-batches, then the values that depend on them: ZeRO needs several data ranks, overlaps
+/// need something to overlap.
 void complete(const ConfigurationWords& f, const Job& job, const EngineDefaults& defaults, CompleteConfiguration& c) {
   CompleteConfiguration plain = c;
   complete_configuration(job, plain.strategy, plain.schedule);

@@ -21,7 +21,7 @@ std::vector<std::string> dimension_names() {
   return out;
 }
 
-/// Names of an enum's values by ordinal; empty for a dimension that counts.
+/// Returns the names of an enum's values by ordinal; empty for a dimension that counts.
 std::vector<std::string> value_names(Dimension dimension) {
   std::vector<std::string> out;
   for (std::int64_t v = 0; v < enum_size(dimension); ++v) out.push_back(value_text(dimension, v));
@@ -33,7 +33,7 @@ std::string written(const base::Node& node) {
   return base::to_json(node);
 }
 
-/// Smallest and largest value of a dimension that counts, on any cluster and for any model.
+/// Returns the smallest and largest value of a dimension that counts, on any cluster and for any model.
 std::pair<std::int64_t, std::int64_t> range_of(Dimension dimension) {
   switch (dimension) {
     case Dimension::zero: return {0, 3};
@@ -48,7 +48,7 @@ std::string range_text(Dimension dimension) {
   return "a whole number ≥ " + std::to_string(low);
 }
 
-/// One value of a dimension; an error is recorded and nothing returned when it has none such.
+/// Reads one value of a dimension. For an invalid value it records an error and returns nothing.
 std::optional<std::int64_t> read_value(base::Reader& reader, Dimension dimension, const base::Node& node) {
   const std::string key(to_string(dimension));
   const std::vector<std::string> names = value_names(dimension);
@@ -73,8 +73,8 @@ std::optional<std::int64_t> read_value(base::Reader& reader, Dimension dimension
   return std::nullopt;
 }
 
-/// Every member name must be a dimension: unknown ones are reported by hand, because the reader's own "did you mean"
-/// knows only the names that somebody asked for.
+/// Rejects member names that are not dimensions. They are reported here, because the reader's own "did you mean" only
+/// covers names that were looked up.
 bool known_dimensions_only(base::Reader& part) {
   for (const auto& [key, node] : part.node().members) {
     if (parse_dimension(key)) continue;
@@ -86,8 +86,8 @@ bool known_dimensions_only(base::Reader& part) {
   return true;
 }
 
-/// `recompute: layernorm,moe_act`, or a list of such names: selective recomputation of these modules. Whether it is
-/// that, or wrong; else it is one of the dimension's values.
+/// Reads selective recomputation of modules, `recompute: layernorm,moe_act` or a list of such names. Returns whether
+/// the value is that, or wrong; else it is one of the dimension's values.
 bool read_modules(base::Reader& part, const base::Node& node, RecomputeModules& modules) {
   std::string names = node.kind == base::NodeKind::string ? node.text : "";
   for (const base::Node& item : node.items) names += item.text + ",";
@@ -107,7 +107,7 @@ bool read_modules(base::Reader& part, const base::Node& node, RecomputeModules& 
   return true;
 }
 
-/// `recompute_modules: [layernorm, act]`: what `selective` means.
+/// Reads `recompute_modules: [layernorm, act]`, the meaning of `selective`.
 RecomputeModules read_meaning(base::Reader& search) {
   RecomputeModules out;
   const base::Node* node = search.find("recompute_modules");
@@ -119,8 +119,8 @@ RecomputeModules read_meaning(base::Reader& search) {
   return out;
 }
 
-/// `fix`, `allow`, `forbid`: dimension -> value or list of values. Where `modules` is given, recomputation may be named
-/// by modules.
+/// Reads `fix`, `allow`, `forbid`: dimension -> value or list of values. Where `modules` is given, recomputation may
+/// be named by modules.
 std::map<std::string, std::vector<std::int64_t>> read_values(base::Reader& part, bool lists,
                                                              RecomputeModules* modules = nullptr) {
   std::map<std::string, std::vector<std::int64_t>> out;
@@ -164,7 +164,8 @@ std::map<std::string, std::int64_t> read_limits(base::Reader& part) {
   return out;
 }
 
-/// fix is a list of one value; saying the same dimension under allow as well is a contradiction waiting to happen.
+/// Merges fix, which is a list of one value. Stating the same dimension under allow as well is a likely
+/// contradiction.
 void merge_fix(base::Reader& fix_part, std::map<std::string, std::vector<std::int64_t>>&& fix, SearchSpace& space) {
   for (auto& [key, values] : fix) {
     if (space.allow.count(key))

@@ -40,7 +40,7 @@ std::vector<std::int64_t> expert_divisors(const Model& model) {
   return out;
 }
 
-/// "2 or 4": the possible values around one that is not.
+/// Returns "2 or 4": the possible values around one that is not.
 std::string neighbours(const std::vector<std::int64_t>& possible, std::int64_t value) {
   const auto above = std::lower_bound(possible.begin(), possible.end(), value);
   const std::string low = above == possible.begin() ? "" : std::to_string(*(above - 1));
@@ -62,7 +62,7 @@ bool possible(const std::vector<std::int64_t>& values, std::int64_t value) {
   return std::binary_search(values.begin(), values.end(), value);
 }
 
-/// The pinned values of one dimension, as the job file states them under `part` ("fix" or "allow").
+/// Checks the pinned values of one dimension, as the job file states them under `part` ("fix" or "allow").
 void check_dimension(base::Reader& part, const std::string& name, const std::vector<std::int64_t>& values, const Job& job) {
   const Dimension dimension = *parse_dimension(name);
   const auto here = possible_values(dimension, job);

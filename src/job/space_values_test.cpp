@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that a job can have, and its restrictions one by one.
+// Tests values that a job can have, and its restrictions one by one.
 #include "job/space_values.h"
 
 #include <gmock/gmock.h>

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMostBytes = std::size_t{1} << 22, kMostBins = 1 << 16, kShown = 40;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;
 
-/// "512<tab or space>3.5"; nothing: the line says something else.
+/// Reads "512<tab or space>3.5"; nothing for any other line.
 std::optional<LengthShare> share_of_line(std::string_view line) {
   LengthShare share;
   const char* const end = line.data() + line.size();
@@ -49,7 +49,7 @@ void read_file_of(base::Reader& lengths, const std::string& name, const std::str
     lengths.fail("histogram", cat(table.error().found, " in ", table.error().where), table.error().expected, table.error().hint);
 }
 
-/// What is longer than a sample is cut to it.
+/// Cuts sequences that are longer than a sample.
 void cut(std::vector<LengthShare>& histogram, std::int64_t longest) {
   double beyond = 0;
   while (!histogram.empty() && histogram.back().tokens > longest) {

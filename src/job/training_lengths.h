@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `training.lengths` of a job: how long the sequences are that samples are made of.
+// Reads `training.lengths` of a job: the lengths of the sequences that make up samples.
 //
 //   lengths: {histogram: [[512, 3], [2048, 1]], packing: packed}     pairs of tokens and weight
 //   lengths: {histogram: lengths.tsv, packing: none}                 a file: two columns, tokens and weight; lines that
@@ -16,10 +16,11 @@
 
 namespace espalier::job {
 
-/// The text of such a file: at most 65,536 lengths, ascending. `where` names it in messages.
+/// Reads the text of such a file: at most 65,536 lengths, ascending. `where` names it in messages.
 Result<std::vector<LengthShare>> read_length_table(std::string_view text, const std::string& where);
 
-/// Files are looked for below `base_directory`, then in the working directory. Errors go to the reader's sink.
+/// Reads the lengths. Files are searched for below `base_directory`, then in the working directory. Errors go to the
+/// reader's sink.
 Lengths read_lengths(base::Reader& training, const Model& model, const Sequence& sequence, const std::string& base_directory);
 
 }  // namespace espalier::job

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table: "512 3.5" are sequences of 512 tokens that weigh 3.5.
+// Tests tables, where "512 3.5" means sequences of 512 tokens with weight 3.5.
 #include "job/training_lengths.h"
 
 #include <gmock/gmock.h>
@@ -59,7 +59,7 @@ TEST(TrainedParts, OfAJobAreMarkedInItsModel) {
   EXPECT_THAT(wrong.error().where, testing::HasSubstr("$.training.adapter.targets"));
 }
 
-// PEFT writes the word alone; and what a dense model has no use for is refused.
+// PEFT writes the word alone. Parts that a dense model has no use for are rejected.
 TEST(TrainingParts, AllLinearIsAWordOrAList) {
   const auto word = loaded(R"({"sequence_length": 512, "global_batch": 4, "adapter": {"rank": 2, "targets": "all-linear"}})");
   const auto list = loaded(R"({"sequence_length": 512, "global_batch": 4, "adapter": {"rank": 2, "targets": ["all-linear"]}})");

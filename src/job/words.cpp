@@ -36,7 +36,7 @@ constexpr std::array kPrecisionWords = std::to_array<std::pair<std::string_view,
 constexpr std::array kAdamWords = std::to_array<std::string_view>(
     {"adam", "adamw", "fusedadam", "fusedadamw", "adamwtorch", "adamwtorchfused", "adamfused", "adamwfused"});
 
-/// Optimizers that keep other states than Adam.
+/// Lists optimizers that keep other states than Adam.
 constexpr std::array kOtherStates =
     std::to_array<std::string_view>({"adafactor", "adagrad", "adam8bit", "adamw8bit", "adamwbnb8bit", "pagedadamw8bit", "lion",
                                      "lamb", "muon", "sophia", "shampoo", "soap"});

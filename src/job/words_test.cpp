@@ -36,7 +36,7 @@ TEST(Words, OptimizersWithTheStatesOfAdam) {
     EXPECT_FALSE(optimizer_of_word(word)) << word;
 }
 
-/// The message of a training that is read; empty: it was read.
+/// Returns the message of reading a training; empty where it was read.
 std::string message_of(const std::string& training) {
   const auto document = base::read_yaml(training, "job.yaml");
   base::ErrorSink sink;

@@ -48,7 +48,7 @@ TEST(RankOf, RefusesWhatCannotBe) {
   EXPECT_THAT(rank_of(of({{"RANK", "0"}, {"WORLD_SIZE", "2"}})).error().message(), HasSubstr("MASTER_ADDR"));
 }
 
-/// Ranks that are shells.
+/// Returns ranks that are shells.
 LocalRun shells(const std::vector<std::string>& scripts) {
   LocalRun run;
   run.program = "/bin/sh";
@@ -65,7 +65,8 @@ TEST(RunLocal, LinesOfRankZero) {
   EXPECT_THAT(lines, ElementsAre("one", "two"));
 }
 
-// The rank with a cause of its own speaks, not the one that lost it; who would sleep for a minute is ended.
+// The error is from the rank with its own cause, not the one that lost it. A rank that would sleep for a minute is
+// ended.
 TEST(RunLocal, FirstCauseSpeaksAndAllEnd) {
   const Status failed =
       run_local(shells({"exec sleep 60", "echo 'espalier: rank 1: no data' >&2; exit 3", "echo 'espalier: lost' >&2; exit 6"}));
@@ -82,7 +83,7 @@ TEST(RunLocal, KilledRankIsNamed) {
   EXPECT_THAT(failed->message(), HasSubstr("signal 9"));
 }
 
-// A rank that does not listen to SIGTERM is killed after the grace.
+// A rank that ignores SIGTERM is killed after the grace.
 TEST(RunLocal, DeafRankIsKilled) { EXPECT_TRUE(run_local(shells({"trap '' TERM; exec sleep 60", "exit 1"}))); }
 
 TEST(RunLocal, InterruptEndsIt) {

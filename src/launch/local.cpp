@@ -22,9 +22,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kGrace = std::chrono::seconds(2);
 constexpr auto kLookRound = std::chrono::milliseconds(200);
-constexpr std::size_t kKeptBytes = 8192;  ///< of what a rank says on stderr
+constexpr std::size_t kKeptBytes = 8192;  ///< bytes kept of a rank's stderr
 
-/// A rank's process. Pipes: what it says on stderr, and for rank 0 its lines.
+/// Holds a rank's process. Its pipes carry its stderr, and for rank 0 its lines.
 struct Process {
   pid_t pid = -1;
   int said = -1, lines = -1;
@@ -41,7 +41,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return out;
 }
 
-/// In the child: only what is allowed between fork and exec.
+/// Runs in the child, with only the calls that are allowed between fork and exec.
 [[noreturn]] void exec_rank(char* const* words, int said, int lines) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // a run whose starter is killed leaves no rank behind
   sigset_t none;
@@ -110,12 +110,12 @@ class Crew {
   std::vector<Process> processes_;
 };
 
-/// Reads what has come; waits for a moment where nothing has.
+/// Reads available output, and waits for a moment where there is none.
 void Crew::listen() {
   std::vector<pollfd> polled;
   for (const Process& p : processes_) {
     polled.push_back({p.said, POLLIN, 0});
-    polled.push_back({p.lines, POLLIN, 0});  // −1 is passed over
+    polled.push_back({p.lines, POLLIN, 0});  // −1 is skipped
   }
   if (poll(polled.data(), polled.size(), 20) <= 0) return;
   char buffer[4096];
@@ -148,7 +148,8 @@ void Crew::stop() {
   signal_all(SIGKILL);
 }
 
-/// A rank killed from outside first, then one with a cause of its own, then those that lost a peer (exit code 6).
+/// Returns the error of a rank killed from outside first, then of one with its own cause, then of those that lost a
+/// peer (exit code 6).
 Error Crew::first_error() const {
   const auto weight = [](const Process& p) {
     return !p.failed() ? 3 : WIFSIGNALED(p.status) ? 0 : WEXITSTATUS(p.status) == 6 ? 2 : 1;
@@ -162,7 +163,7 @@ Error Crew::first_error() const {
   constexpr ErrorKind kKinds[] = {ErrorKind::internal,   ErrorKind::usage,        ErrorKind::bad_input,
                                   ErrorKind::infeasible, ErrorKind::check_failed, ErrorKind::limit};
   std::string said = first->text;
-  const std::size_t own = said.rfind("espalier: ");  // before it stands what libraries print
+  const std::size_t own = said.rfind("espalier: ");  // libraries print before it
   if (own != std::string::npos) said = said.substr(own + 10);
   while (!said.empty() && said.back() == '\n') said.pop_back();
   if (said.empty()) said = cat("ended with code ", code);
@@ -184,7 +185,7 @@ Status Crew::run() {
     }
     if (!any_failed()) continue;
     for (const auto end = Clock::now() + kLookRound; Clock::now() < end && !all_ended(); look()) listen();
-    const std::vector<Process> before = processes_;  // those that are ended from here on failed through us
+    const std::vector<Process> before = processes_;  // ranks ended from here on were ended by us
     stop();
     for (std::size_t k = 0; k < processes_.size(); ++k)
       if (!before[k].ended) processes_[k].status = 0;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMost = 1'000'000'000;
 
-/// In the order of OperatorPart.
+/// Lists the names in the order of OperatorPart.
 constexpr std::array<std::string_view, 4> kAttentionParts = {"whole", "scores", "softmax", "values"};
 
 constexpr double OperatorTime::*kParts[] = {&OperatorTime::forward, &OperatorTime::input, &OperatorTime::weight};
@@ -59,7 +59,7 @@ double MeasuredOperators::least_per_token(const MeasuredShape& shape) const {
   const auto last = std::prev(table.end()), before = std::prev(last);
   double sum = 0;
   for (double OperatorTime::*part : kParts) {
-    // Along each line the time a token is least at one end; beyond the last count it goes towards the slope.
+    // Along each line, the time per token is least at one end. Beyond the last count it approaches the slope.
     double least = std::max(0.0, (last->second.*part - before->second.*part) / static_cast<double>(last->first - before->first));
     for (const auto& [tokens, time] : table) least = std::min(least, time.*part / static_cast<double>(tokens));
     sum += least;
@@ -77,7 +77,7 @@ std::vector<MeasuredTime> MeasuredOperators::rows() const {
 std::optional<MeasuredShape> not_covered(const MeasuredOperators& measured, const Model& model, const Strategy& strategy,
                                          std::int64_t sequence) {
   for (const LayerKind& kind : model.kinds) {
-    // cost/partition_cost.h asks tile by tile
+    // cost/partition_cost.h looks these up tile by tile.
     if (!strategy.partition.empty() && kind.role == LayerRole::block) continue;
     for (const Operator& op : kind.operators) {
       const MeasuredShape shape = work_on_rank(kind, op, strategy, model.vocabulary, sequence, 1).shape;

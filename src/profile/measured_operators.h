@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of operators as a machine was measured to take them (`espalier profile`): without collectives, launches
-// included.
+// Holds times of operators as measured on a machine (`espalier profile`), without collectives and with launches.
 //
-// Between two measured counts of tokens a time is interpolated linearly; beyond them it follows the line through the
-// two nearest, below the first count no less than in proportion to it, and is never less than nothing. A shape that was
-// not measured has no time: what needs it is not priced from guesses.
+// Between two measured counts of tokens, a time is interpolated linearly. Beyond them it follows the line through the
+// two nearest. Below the first count it is at least proportional, and it is never negative. A shape that was not
+// measured has no time, so that nothing is priced from guesses.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@
 
 namespace espalier::profile {
 
-/// Seconds of one operator for one micro-batch.
+/// Holds the seconds of one operator for one micro-batch.
 struct OperatorTime {
   double forward = 0;
   double input = 0;   ///< gradient of its input
@@ -25,7 +24,7 @@ struct OperatorTime {
   bool operator==(const OperatorTime&) const = default;
 };
 
-/// A row of a record or a profile.
+/// Holds a row of a record or a profile.
 struct MeasuredTime {
   OperatorWork work;
   OperatorTime time;
@@ -33,33 +32,34 @@ struct MeasuredTime {
 
 class MeasuredOperators {
  public:
-  /// `row.work.tokens` ≥ 1; a second row of the same work replaces the first.
+  /// Adds a row with `row.work.tokens` ≥ 1. A second row of the same work replaces the first.
   void add(const MeasuredTime& row);
-  /// Whether the shape was measured at two counts of tokens or more. What does nothing (dropout, which no runtime of
-  /// ours applies) is measured always.
+  /// Returns whether the shape was measured at two counts of tokens or more. An operator without work (dropout, which
+  /// no runtime of ours applies) always counts as measured.
   [[nodiscard]] bool covers(const MeasuredShape& shape) const;
-  /// Of a covered shape; tokens may be a fraction of a sample's.
+  /// Returns the time of a covered shape; tokens may be a fraction of a sample's.
   [[nodiscard]] OperatorTime at(const MeasuredShape& shape, double tokens) const;
-  /// The least seconds a token, at any count of them, of all three parts together: no split of a batch makes a covered
-  /// shape cheaper.
+  /// Returns the least seconds per token, at any count of them, of all three parts together. No split of a batch
+  /// makes a covered shape cheaper.
   [[nodiscard]] double least_per_token(const MeasuredShape& shape) const;
-  /// All rows, ordered by shape and tokens.
+  /// Returns all rows, ordered by shape and tokens.
   [[nodiscard]] std::vector<MeasuredTime> rows() const;
 
-  double update_bytes_per_s = 0;  ///< of the optimizer: bytes of states that it reads and writes a second; 0: not
-                                  ///< measured
+  /// The optimizer reads and writes this many bytes of states per second; 0 means not measured.
+  double update_bytes_per_s = 0;
 
  private:
   std::map<MeasuredShape, std::map<std::int64_t, OperatorTime>> tables_;
 };
 
-/// The first operator of the model that `measured` does not cover under the strategy; nothing: all are covered.
+/// Returns the first operator of the model that `measured` does not cover under the strategy; nothing where all are
+/// covered.
 std::optional<MeasuredShape> not_covered(const MeasuredOperators& measured, const Model& model, const Strategy& strategy,
                                          std::int64_t sequence);
 
-/// A row as a mapping of a document: {kind, in, out | heads, …, tokens, forward_s, input_s, weight_s}.
+/// Writes a row as a mapping of a document: {kind, in, out | heads, …, tokens, forward_s, input_s, weight_s}.
 void write_row(base::JsonWriter& json, const MeasuredTime& row);
-/// Errors go to the reader's sink.
+/// Reads a row. Errors go to the reader's sink.
 MeasuredTime read_row(base::Reader& reader);
 
 }  // namespace espalier::profile

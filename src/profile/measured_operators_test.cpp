@@ -21,7 +21,7 @@ TEST(MeasuredOperators, TimesLieOnTheLineBetweenTwoCounts) {
   EXPECT_EQ(m.at(kLinear, 200), (OperatorTime{1.5, 4.0, 3.0}));
   EXPECT_EQ(m.at(kLinear, 300), (OperatorTime{2.0, 6.0, 3.0}));
   EXPECT_EQ(m.at(kLinear, 500), (OperatorTime{3.0, 10.0, 3.0}));  // beyond: the same line
-  EXPECT_EQ(m.at(kLinear, 0), (OperatorTime{0.5, 0.0, 3.0}));     // never less than nothing
+  EXPECT_EQ(m.at(kLinear, 0), (OperatorTime{0.5, 0.0, 3.0}));     // never negative
 }
 
 TEST(MeasuredOperators, ThreeCountsAreTwoLines) {
@@ -33,11 +33,12 @@ TEST(MeasuredOperators, ThreeCountsAreTwoLines) {
 }
 
 TEST(MeasuredOperators, NoCountOfTokensIsCheaperThanTheLeastPerToken) {
-  MeasuredOperators m;  // forward: a start and a line; input: dearer with more tokens; weight: cheaper
+  // Forward has a start and a line. Input costs more per token with more tokens, weight less.
+  MeasuredOperators m;
   m.add({{kLinear, 100}, {2.0, 1.0, 3.0}});
   m.add({{kLinear, 200}, {3.0, 4.0, 4.0}});
   EXPECT_DOUBLE_EQ(m.least_per_token(kLinear), 0.01 + 0.01 + 0.01);
-  EXPECT_DOUBLE_EQ(m.at(kLinear, 50).input, 0.5);  // the line would say less than nothing
+  EXPECT_DOUBLE_EQ(m.at(kLinear, 50).input, 0.5);  // the line would be negative
   for (double tokens = 1; tokens < 2000; tokens *= 1.3) {
     const OperatorTime time = m.at(kLinear, tokens);
     EXPECT_GE((time.forward + time.input + time.weight) / tokens, m.least_per_token(kLinear) - 1e-15) << tokens;
@@ -48,9 +49,9 @@ TEST(MeasuredOperators, OneCountIsNoLine) {
   MeasuredOperators m;
   m.add({{kLinear, 100}, {1.0, 2.0, 3.0}});
   EXPECT_FALSE(m.covers(kLinear));
-  EXPECT_TRUE(m.covers({OperatorKind::dropout, 128, 128}));  // not applied: takes nothing
+  EXPECT_TRUE(m.covers({OperatorKind::dropout, 128, 128}));  // not applied: takes no time
   EXPECT_EQ(m.at({OperatorKind::dropout, 128, 128}, 100), OperatorTime{});
-  m.add({{kLinear, 100}, {4.0, 5.0, 6.0}});  // again: replaces
+  m.add({{kLinear, 100}, {4.0, 5.0, 6.0}});  // replaces the first row
   EXPECT_EQ(m.rows().size(), 1u);
   EXPECT_EQ(m.rows().front().time.forward, 4.0);
 }
@@ -89,7 +90,7 @@ TEST(MeasuredOperators, BadRowsAreRefusedByPlace) {
   }
 }
 
-/// Llama with 8 heads of 16 over 2 pairs, hidden 128, inner 512.
+/// Returns Llama with 8 heads of 16 over 2 pairs, hidden 128, inner 512.
 LayerKind block() {
   LayerKind kind;
   kind.name = "decoder";
@@ -117,7 +118,7 @@ TEST(OperatorShape, TensorParallelismDividesFeaturesAndHeads) {
   const auto shape = [](std::size_t op, std::int32_t tp) { return work(op, tp, SequenceParallel::none).shape; };
   EXPECT_EQ(shape(1, 1), (MeasuredShape{OperatorKind::linear, 128, 192}));
   EXPECT_EQ(shape(1, 2), (MeasuredShape{OperatorKind::linear, 128, 96}));
-  // Four ranks, two pairs of key and value heads: 32 query outputs, and the 32 of one whole pair.
+  // With four ranks and two pairs of key and value heads, there are 32 query outputs, and the 32 of one whole pair.
   EXPECT_EQ(shape(1, 4), (MeasuredShape{OperatorKind::linear, 128, 64}));
   EXPECT_EQ(shape(2, 4), (MeasuredShape{OperatorKind::attention, 0, 0, 2, 1, 16, 256}));
   EXPECT_EQ(shape(3, 4), (MeasuredShape{OperatorKind::linear, 128, 128}));
@@ -128,7 +129,7 @@ TEST(OperatorShape, SequenceParallelismDividesTokens) {
   EXPECT_EQ(work(0, 4, SequenceParallel::none).tokens, 512);
   EXPECT_EQ(work(0, 4, SequenceParallel::megatron).tokens, 128);
   EXPECT_EQ(work(1, 4, SequenceParallel::megatron).tokens, 512);
-  // Ulysses: whole weights on a quarter of the tokens; attention sees all tokens of a quarter of the heads.
+  // Ulysses has whole weights on a quarter of the tokens; attention sees all tokens of a quarter of the heads.
   EXPECT_EQ(work(1, 4, SequenceParallel::ulysses).tokens, 128);
   EXPECT_EQ(work(1, 4, SequenceParallel::ulysses).shape, (MeasuredShape{OperatorKind::linear, 128, 192}));
   EXPECT_EQ(work(2, 4, SequenceParallel::ulysses).tokens, 512);

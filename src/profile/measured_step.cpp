@@ -35,7 +35,7 @@ std::vector<std::int64_t> numbers_of(const std::vector<MeasuredOperator>& rows) 
   return out;
 }
 
-/// A list of numbers, `each` to a row.
+/// Reads a list of numbers, `each` to a row.
 std::vector<std::int64_t> list(Reader& r, const char* key, std::size_t each) {
   std::vector<std::int64_t> numbers = r.optional_int_list(key, -kLongest, kLongest);
   if (numbers.size() % each == 0) return numbers;

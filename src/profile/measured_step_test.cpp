@@ -17,7 +17,7 @@ MeasuredStep two_ranks() {
   return step;
 }
 
-/// Why a text is refused; empty: it is not.
+/// Returns the error of a text; empty where it is accepted.
 std::string refusal(std::string text, const std::string& part, const std::string& by) {
   const std::size_t at = text.find(part);
   EXPECT_NE(at, std::string::npos) << part;

@@ -12,7 +12,7 @@
 namespace espalier::profile {
 namespace {
 
-/// In the order of OperatorKind.
+/// Lists the names in the order of OperatorKind.
 constexpr std::array<std::string_view, 20> kKinds = {
     "embedding",     "patch_embed", "norm",        "linear",   "rotary",        "attention",         "dropout",
     "activation",    "residual",    "router",      "dispatch", "expert_linear", "expert_activation", "combine",
@@ -59,8 +59,8 @@ OperatorWork work_on_rank(const LayerKind& kind, const Operator& op, const Strat
   const bool split = op.split != TpSplit::none, ulysses = s.sp == SequenceParallel::ulysses;
   const std::int64_t width = s.weight_tp();
   std::int64_t tokens = sequence * samples / s.cp;
-  // Ulysses splits the tokens of everything but attention, whose heads it splits; Megatron those of what keeps whole
-  // weights.
+  // Ulysses splits the tokens of everything but attention, whose heads it splits. Megatron splits the tokens of
+  // operators with whole weights.
   const bool shares_tokens = ulysses ? op.kind != OperatorKind::attention : s.sp == SequenceParallel::megatron && !split;
   if (shares_tokens) tokens /= s.tp;
   MeasuredShape shape;

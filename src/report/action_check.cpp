@@ -17,7 +17,7 @@ namespace {
 using check::say;
 using check::Verdict;
 
-/// Numbers of the devices on these nodes, in order.
+/// Returns the numbers of the devices on these nodes, in order.
 std::vector<std::int64_t> devices_on(const Cluster& cluster, const std::vector<std::int64_t>& nodes) {
   std::vector<std::int64_t> out;
   for (const std::int64_t node : nodes) {
@@ -27,7 +27,7 @@ std::vector<std::int64_t> devices_on(const Cluster& cluster, const std::vector<s
   return out;
 }
 
-/// One action against the situation that it answers.
+/// Checks one action against the situation that it answers.
 class ActionCheck {
  public:
   ActionCheck(const adapt::Situation& s, const ClaimedChange& claimed) : s_(s), c_(claimed), name_(to_string(claimed.action)) {}
@@ -50,13 +50,13 @@ class ActionCheck {
  private:
   [[nodiscard]] Verdict verdict(const char* what) const { return Verdict(say(name_, ": ", what)); }
 
-  /// What cannot be done has no figures; stay cannot where a node is lost, and can where none is.
+  /// Checks an impossible action. It has no figures; stay is impossible exactly where a node is lost.
   void check_impossible(std::vector<Finding>& out) {
     Verdict v = verdict("possible");
     v.require(!c_.iteration_ns && !c_.pause_ns && !c_.break_even_ns,
               [] { return say("not possible, with a time or a horizon"); });
     v.require(c_.action != ActionKind::stay || !s_.lost.empty(), [] { return say("nothing of the plan is lost: it can stay"); });
-    if (c_.action == ActionKind::reshape) {  // whether another plan fits is a search's to answer
+    if (c_.action == ActionKind::reshape) {  // only a search can decide whether another plan fits
       const bool nothing = c_.nodes.empty() && !c_.plan && !c_.upper_bound && same_move(Move{});
       v.require(nothing, [] { return say("not possible, with a plan or a move"); });
     } else {
@@ -98,7 +98,7 @@ class ActionCheck {
     return v.ok();
   }
 
-  /// The new plan trains what the running one trains: what is asked for is not an action's to change.
+  /// Checks that the new plan trains what the running one trains, since an action must not change that.
   void check_trains_the_same(Verdict& v) {
     const Plan &next = *c_.plan, &now = *s_.plan;
     v.require(next.model_source == now.model_source, [] { return say("it is of another model"); });
@@ -129,7 +129,7 @@ class ActionCheck {
     for (const Finding& f : report->findings) v.require(f.ok, [&] { return say(f.name, ": ", f.text); });
   }
 
-  /// The action again, without any search; a new plan is timed where it would run.
+  /// Derives the action again, without any search. A new plan is timed where it would run.
   [[nodiscard]] Result<Change> again() const {
     switch (c_.action) {
       case ActionKind::stay: return adapt::stay(s_);
@@ -156,7 +156,7 @@ class ActionCheck {
     return out;
   }
 
-  /// To the byte, and to the nanosecond that a document holds.
+  /// Compares to the byte, and to the nanosecond that a document holds.
   [[nodiscard]] bool same_move(const Move& found) const {
     const check::MoveClaims& m = c_.move;
     std::vector<std::pair<std::string, std::int64_t>> links;
@@ -177,7 +177,7 @@ class ActionCheck {
     v.require(same_move(found.move), [] { return say("its bytes or seconds are others"); });
   }
 
-  /// The whole action, a new plan of a search taken as it is.
+  /// Checks the whole action. A new plan of a search is taken as given.
   void check_again(const Result<Change>& found, std::vector<Finding>& out) {
     Verdict v = verdict("derived-again");
     if (v.require(found.ok(), [&] { return found.error().message(); })) require_same(*found, v);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One action of an answer to a change, verified against the situation that it answers. Findings are called "ACTION: …"
+// Verifies one action of an answer to a change against the situation that it answers. Findings are called "ACTION: …"
 // (change_check.h).
 #pragma once
 
@@ -14,9 +14,10 @@
 
 namespace espalier::report {
 
-/// "17 ns", or "null" as the document has it.
+/// Returns "17 ns", or "null" as the document has it.
 std::string written(const std::optional<std::int64_t>& ns);
-/// Adds its findings. `if_stay_ns`: a step if the plan stays, as the whole answer says; none: it cannot.
+/// Adds the findings of an action. `if_stay_ns` is a step if the plan stays, as the whole answer has it; none where
+/// it cannot stay.
 void check_action(const adapt::Situation& situation, const ClaimedChange& claimed, const std::optional<std::int64_t>& if_stay_ns,
                   std::vector<Finding>& out);
 

@@ -8,16 +8,16 @@
 namespace espalier::report {
 namespace {
 
-constexpr double kWorthSaying = 0.005;  ///< of the step: less is not worth a sentence
+constexpr double kWorthSaying = 0.005;  ///< share of the step below which advice is not worth a sentence
 
-/// Nanoseconds that a change takes off the part.
+/// Returns the nanoseconds that a change takes off the part.
 std::int64_t less(const SingleChange& change, const planner::TimePart& part) {
   for (const planner::TimePart& other : planner::time_parts(change.breakdown))
     if (other.kind == part.kind) return part.ns - other.ns;
   return 0;
 }
 
-/// Whether the change is one to make: it fits and shortens the step.
+/// Returns whether the change is useful: it fits and shortens the step.
 bool gains(const SingleChange& c) { return c.fits && c.gain > 0; }
 
 std::string clause(const SingleChange& c, std::int64_t off, const Prediction& p) {

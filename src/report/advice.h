@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Advice on making a part of the iteration smaller, for this plan: taken from its simulated single changes
-// (PlannerResult::changes), and silent where none of them makes the part smaller.
+// Advises how to make a part of this plan's iteration smaller. The advice comes from the plan's simulated single
+// changes (PlannerResult::changes), and is empty where none of them makes the part smaller.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace espalier::report {
 
-/// A clause, or empty. Preference: a change that fits and shortens the step; else the one that takes most off the part,
-/// with its price:
-///   "vpp 1 -> 2 takes 0.120 s off it and 4.1 % off the step"
-///   "pp 8 -> 4 takes 0.120 s off it, but the step grows by 2.0 %"
-///   "micro_batch 1 -> 2 takes 0.120 s off it, but needs 85.1 GiB of 78.1 GiB"
+/// Returns a clause, or empty. It prefers a change that fits and shortens the step. Otherwise it takes the change
+/// that reduces the part most, with its price. Examples are
+///   "vpp 1 -> 2 takes 0.120 s off it and 4.1 % off the step",
+///   "pp 8 -> 4 takes 0.120 s off it, but the step grows by 2.0 %",
+///   "micro_batch 1 -> 2 takes 0.120 s off it, but needs 85.1 GiB of 78.1 GiB".
 std::string advice(const planner::TimePart& part, const PlannerResult& result);
 
 }  // namespace espalier::report

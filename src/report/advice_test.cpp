@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Advice is what was simulated: of a step of 10 s with a bubble of 2 s, vpp 2 leaves 1.2 s of bubble and makes the step
-// 9.5 s long.
+// Checks that advice matches the simulated changes. In a step of 10 s with a bubble of 2 s, vpp 2 leaves 1.2 s of
+// bubble and makes the step 9.5 s long.
 #include "report/advice.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(Advice, ElseThePriceIsNamed) {
             "recompute full -> none takes 1.000 s off it, but needs 90.0 GiB of 80.0 GiB");
 }
 
-// An update on the host counts as such: the host's part of a change is taken off its optimizer.
+// An update on the host counts as optimizer: the host's part of a change is taken off its optimizer.
 TEST(Advice, PartsAreComparedWithTheSamePart) {
   auto c = change("zero 0 -> 1", 9 * kSecond, 2 * kSecond);
   c.breakdown.optimizer_ns = 5 * kSecond;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands beside the answer: the simplest plan, engines that run it, published recipes, the batch that divides
-// better.
+// Tests the parts of an answer next to its plan: the simplest plan, engines that run it, published recipes, the batch
+// that divides better.
 #include "planner/answer_extras.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ Job tiny(const std::string& more = "") {
   return job("tiny-llama-test", kEight, "{sequence_length: 512, global_batch: 16}", more);
 }
 
-// The simplest plan is never faster than the fastest, within reach of it, and uses no more dimensions.
+// The simplest plan is never faster than the fastest, is within reach of it, and uses no more dimensions.
 TEST(SimplestPlan, StandsBesideEveryAnswer) {
   for (const double within : {0.0, 0.01, 0.5}) {
     PlannerOptions options;
@@ -44,7 +44,7 @@ TEST(SimplestPlan, StandsBesideEveryAnswer) {
   }
 }
 
-// Any plan within reach: plain data parallelism, which fits, uses no dimension at all.
+// With any plan within reach, plain data parallelism fits and uses no dimension at all.
 TEST(SimplestPlan, IsTheAnswerWhereItIsAskedFor) {
   PlannerOptions options;
   options.simple = true;
@@ -72,13 +72,13 @@ TEST(RunsOn, EnginesWithoutRulesAreUnknown) {
   const PlannerResult r = planned(one, options);
   for (const EngineAnswer& e : r.engines)
     EXPECT_EQ(e.status == "unknown", !planner::has_rules(*find_engine(e.engine))) << e.engine;
-  std::size_t listed = 0;  // all but generic, and those whose runtime is no part of this release
+  std::size_t listed = 0;  // all but generic, and those whose runtime is not in this release
   for (const EngineModel& e : engine_catalogue()) listed += e.name != "generic" && !e.planned ? 1 : 0;
   EXPECT_EQ(r.engines.size(), listed);
   EXPECT_TRUE(find_engine("espalier")->planned);
 }
 
-// Megatron-Core has no ZB-V; torchtitan has.
+// Megatron-Core does not have ZB-V; torchtitan does.
 TEST(RunsOn, ThisVeryPlan) {
   const Job eight = job("llama-3-8b", kEight, "{sequence_length: 8192, global_batch: 64}");
   Strategy s;
@@ -100,8 +100,8 @@ TEST(RunsOn, ThisVeryPlan) {
   EXPECT_THAT(all, testing::Not(testing::Contains("jax")));
 }
 
-// Under generic the answer names who runs it, or what the nearest engine would do: the plan that planning for that
-// engine finds.
+// Under generic, the answer names the engines that run the plan, or the nearest engine's plan: the one that planning
+// for that engine finds.
 TEST(RunsOn, IsAlwaysSaidUnderGeneric) {
   for (const std::string schedule : {"1f1b", "zb-h1"}) {
     const Job one = tiny("search: {fix: {pp: 2, schedule: " + schedule + ", overlap_grad: true}, allow: {zero: [0, 1]}}\n");
@@ -111,7 +111,7 @@ TEST(RunsOn, IsAlwaysSaidUnderGeneric) {
     EXPECT_THAT(to_json(r), HasSubstr("\"runs_on\": ["));
     if (schedule == "1f1b") continue;
     EXPECT_TRUE(r.runs_on->empty());       // ZB-H1 is in no engine with rules
-    EXPECT_FALSE(r.runnable.has_value());  // and is what the job pins
+    EXPECT_FALSE(r.runnable.has_value());  // and the job pins it
   }
   const PlannerResult free = planned(tiny());
   if (free.runs_on->empty()) {
@@ -129,9 +129,9 @@ std::vector<std::string> labels_of(const Job& job) {
   return out;
 }
 
-// By devices, kind and size: recipes of 2021 do not stand next to an H100, and none of a dense model next to a mixture.
-// 8B, 70B and 405B are the very sizes; on 512 devices the groups of Meta's recipe, 8 · 16, divide. A sequence of 2,048
-// is less than half of the 8,192 of NeMo's 8B.
+// Recipes are chosen by devices, kind and size. Recipes of 2021 do not appear for an H100, and those of a dense model
+// not for a mixture. 8B, 70B and 405B are the exact sizes. On 512 devices the groups of Meta's recipe, 8 · 16,
+// divide. A sequence of 2,048 is less than half of the 8,192 of NeMo's 8B.
 TEST(Recipes, OfTheEraTheKindAndTheSize) {
   const char* const large = "{nodes: 64, devices_per_node: 8, device: h100-sxm-80gb}";
   const char* const batch = "{sequence_length: 8192, global_batch: 512}";
@@ -151,7 +151,8 @@ TEST(Recipes, OfTheEraTheKindAndTheSize) {
   EXPECT_TRUE(labels_of(job("swin-tiny", kEight, "{global_batch: 64}")).empty());
 }
 
-// Llama 3 70B on 64 devices: TP 4, PP 4, CP 2, so DP 2 with ZeRO 1; torchtitan: TP 8 with FSDP over the other 8.
+// Llama 3 70B on 64 devices has TP 4, PP 4, CP 2, so DP 2 with ZeRO 1. torchtitan has TP 8 with FSDP over the other
+// 8.
 TEST(Recipes, DegreesAreThePublishedOnes) {
   const Job big =
       job("llama-3-70b", "{nodes: 8, devices_per_node: 8, device: h100-sxm-80gb}", "{sequence_length: 8192, global_batch: 512}");
@@ -170,7 +171,7 @@ TEST(Recipes, DegreesAreThePublishedOnes) {
   EXPECT_EQ(t.strategy.recompute.kind, RecomputeKind::full);
 }
 
-// DeepSeek's authors used options: the recipe is predicted with those that the job's engine has.
+// DeepSeek's authors used options. The recipe is predicted with those that the job's engine has.
 TEST(Recipes, HaveTheOptionsOfTheirAuthors) {
   const Job own = job("deepseek-v3", "{nodes: 256, devices_per_node: 8, device: h800}",
                       "{sequence_length: 4096, global_batch: 15360, precision: fp8}");
@@ -182,7 +183,7 @@ TEST(Recipes, HaveTheOptionsOfTheirAuthors) {
   EXPECT_EQ(all[1].family.front().schedule.kind, ScheduleKind::zb_v);
 }
 
-// 8 devices, 12 samples: 8 does not divide 12, so 16 is asked; 16 samples divide by all of 2, 4, 8.
+// With 8 devices and 12 samples, 8 does not divide 12, so 16 is tried. 16 samples divide by all of 2, 4, 8.
 TEST(BatchHint, BatchesToTry) {
   EXPECT_THAT(planner::batches_to_try(8, 12), ElementsAre(16));
   EXPECT_TRUE(planner::batches_to_try(8, 16).empty());
@@ -190,8 +191,8 @@ TEST(BatchHint, BatchesToTry) {
   EXPECT_TRUE(planner::batches_to_try(8, 1).empty() || planner::batches_to_try(8, 1).front() == 2);
 }
 
-// Sixty samples on eight GPUs: eight replicas do not divide them, so that GPUs must split samples or layers. With 64
-// every GPU takes eight.
+// With sixty samples on eight GPUs, eight replicas do not divide them, so that GPUs must split samples or layers.
+// With 64 every GPU takes eight.
 TEST(BatchHint, NamesTheNextBatchThatDivides) {
   const std::string fixed = "search: {fix: {pp: 1, cp: 1}}\n";
   const auto gpt = [&](int batch) {
@@ -202,7 +203,7 @@ TEST(BatchHint, NamesTheNextBatchThatDivides) {
   EXPECT_EQ(odd.batch_hint->global_batch, 64);
   EXPECT_EQ(odd.batch_hint->iteration_ns, even.prediction.iteration_ns);
   EXPECT_FALSE(even.batch_hint.has_value());
-  // today's plan for 64 samples: its end of step once, the rest in proportion
+  // Today's plan for 64 samples has its end of step once, the rest in proportion.
   const auto whole = static_cast<double>(odd.prediction.iteration_ns);
   const auto end = static_cast<double>(odd.prediction.breakdown.optimizer_ns);
   const double today = end + (whole - end) * 64 / 60;

@@ -14,7 +14,7 @@ namespace {
 using check::say;
 using check::Verdict;
 
-/// Whether `ratio` is a / b − 1.
+/// Returns whether `ratio` is a / b − 1.
 bool follows(double ratio, std::int64_t a, std::int64_t b) {
   return b > 0 && std::abs(ratio - (static_cast<double>(a) / static_cast<double>(b) - 1)) <= 1e-12 * (1 + std::abs(ratio));
 }

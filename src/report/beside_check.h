@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of a result next to its plan, derived again where no search is needed.
+// Derives parts of a result next to its plan again, where no search is needed.
 //
-//   beside         runs_on: engines whose rules accept the plan; losses and prices follow from the times that they
-//                  compare
-//   memory-margin  the margin of the search and what it rests on are those of the job
+//   beside         runs_on names engines whose rules accept the plan. Losses and prices follow from the times that they
+//                  compare.
+//   memory-margin  The margin of the search and its basis are those of the job.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace espalier::report {
 
-/// `job`: of the plan, with the search that was asked for.
+/// Checks these parts. `job` is that of the plan, with the requested search.
 std::vector<Finding> check_beside(const Job& job, const PlannerResult& claimed);
 
 }  // namespace espalier::report

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands beside the plan, as keys of espalier.result/1: runs_on, runnable, engines, restriction, simplest,
-// batch_hint, options; absent where not asked.
+// Writes the parts of a result next to its plan as keys of espalier.result/1: runs_on, runnable, engines,
+// restriction, simplest, batch_hint, options; absent where not asked for.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ std::string simplest_text(const PlannerResult& r) {
   if (!r.simplest) return "";
   const Simplest& s = *r.simplest;
   const std::string claim = cat(s.certified ? "" : "not proven, ", "within ", percent(s.within));
-  // a result read from a file has no plan of it
+  // A result read from a file does not hold this plan, so compare its label and time.
   if (s.label == r.plan.label() && s.iteration_ns == r.prediction.iteration_ns)
     return cat("this plan: ", dimensions_text(s.dimensions), ", ",
                s.loss > 0 ? cat(signed_percent(s.loss), " to the fastest") : "none simpler", " (", claim, ")");

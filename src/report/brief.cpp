@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The terminal answer: what to run, how fast it will be, whether it fits, how sure that is, and what was beaten.
+// Writes the terminal answer: what to run, how fast it will be, whether it fits, how sure that is, and which
+// alternatives it beats.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -22,7 +23,7 @@
 namespace espalier::report {
 namespace {
 
-constexpr int kBarWidth = 34;  // with its label and figures a line of 80 columns
+constexpr int kBarWidth = 34;  // a line with its label and figures then has 80 columns
 
 std::string sequence_text(const Sequence& s) {
   if (s.main > 0 && s.encoder > 0) return cat("sequence ", grouped(s.main), ", ", grouped(s.encoder), " patches");
@@ -30,7 +31,7 @@ std::string sequence_text(const Sequence& s) {
   return s.main > 0 ? cat("sequence ", grouped(s.main)) : "images";
 }
 
-/// Simulated and pruned configurations of the uniform space.
+/// Returns the numbers of simulated and pruned configurations of the uniform space.
 std::string work_text(const SearchSummary& s) {
   std::string work = cat(" (", grouped(s.simulated), " simulated");
   if (s.lowered > 0) work += cat(", ", grouped(s.lowered), " lowered");
@@ -38,7 +39,7 @@ std::string work_text(const SearchSummary& s) {
   return work + ")";
 }
 
-/// What no search looked at, and how far the answer was refined.
+/// Lists the plans that no search covered, and how far the answer was refined.
 std::string not_searched(const SearchSummary& s) {
   std::string out;
   if (!s.freedom.empty()) out += "; " + s.freedom;
@@ -49,12 +50,12 @@ std::string not_searched(const SearchSummary& s) {
   return cat(out, "; no single change of a layer or boundary makes it faster (", grouped(l.refinement_tried), " tried)");
 }
 
-/// What the certificate leaves out for the error of the memory model.
+/// Names the plans that the certificate excludes for the error of the memory model.
 std::string margin_of(const SearchSummary& s) {
   return s.memory_margin > 0 ? cat(" that leaves ", percent(s.memory_margin), " of the memory free") : std::string();
 }
 
-/// What nothing is faster than: the answer, or with --simple the fastest plan beside it.
+/// Names the plan that nothing is faster than: the answer, or with --simple the fastest plan found.
 std::string than_what(const SearchSummary& s) { return s.asked.simple ? " than the fastest plan found" : ""; }
 
 std::string layerwise_certificate(const SearchSummary& s) {
@@ -67,7 +68,7 @@ std::string layerwise_certificate(const SearchSummary& s) {
   return cat("not proven (", to_string(s.reason), "): ", gap, work_text(s));
 }
 
-/// Of partitions of operators, offered or not.
+/// Writes the certificate of partitions of operators, offered or not.
 std::string partition_certificate(const SearchSummary& s) {
   const std::string gap =
       cat(at_most(s.gap), " from the best plan with any partition of operators (none is below ", seconds(s.lower_bound_ns), ")");
@@ -77,7 +78,7 @@ std::string partition_certificate(const SearchSummary& s) {
   return s.reason == SearchEnd::gap ? cat(gap, flat) : cat("not proven (", to_string(s.reason), "): ", gap, work_text(s));
 }
 
-/// The plans that a phase of a search on several node groups covers.
+/// Names the plans that a phase of a search on several node groups covers.
 std::string space_of(const PhaseSummary& phase, const SearchSummary& s) {
   const bool zero_bubble = admits_zero_bubble(s.asked.space);
   if (phase.name == "uniform") return "uniform plans on all devices";
@@ -98,7 +99,7 @@ std::string spaces_of(const SearchSummary& s) {
   return out;
 }
 
-/// The spaces in which a faster plan may exist, with their bounds.
+/// Lists the spaces in which a faster plan may exist, with their bounds.
 std::string open_spaces(const SearchSummary& s) {
   std::string out;
   const std::int64_t best_ns = s.gap < 1 ? std::llround(static_cast<double>(s.lower_bound_ns) / (1 - s.gap)) - 1 : INT64_MAX;
@@ -108,7 +109,7 @@ std::string open_spaces(const SearchSummary& s) {
   return out;
 }
 
-/// The certificate names every space that was searched: it covers these plans and no others.
+/// Writes the certificate, which names every space that was searched: it covers these plans and no others.
 std::string groups_certificate(const SearchSummary& s) {
   const std::string spaces = cat(margin_of(s), " in the spaces searched: ", spaces_of(s));
   if (s.optimal) return cat("optimal: no plan is faster", spaces);
@@ -131,7 +132,7 @@ std::string certificate(const SearchSummary& s) {
   return cat("not proven (", to_string(s.reason), "): ", at_most(s.gap), " from the best of ", space, work_text(s));
 }
 
-/// "1: 58.4M · 2: 659M …": how many configurations each pipeline degree has.
+/// Returns the number of configurations of each pipeline degree: "1: 58.4M · 2: 659M …".
 std::string by_stages(const SearchSummary& s) {
   const auto found = s.by_dimension.find("pp");
   if (found == s.by_dimension.end()) return "";
@@ -176,7 +177,8 @@ std::string headline(const PlannerResult& r) {
   return out;
 }
 
-/// The parts of the busiest stage, as bars; where another stage finishes last, its shares beside them.
+/// Draws the parts of the busiest stage as bars. Where another stage finishes last, its shares are printed beside
+/// these bars.
 std::string time_section(const Prediction& p, planner::HostWork host) {
   const double whole = p.iteration_ns > 0 ? static_cast<double>(p.iteration_ns) : 1.0;
   const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
@@ -200,7 +202,7 @@ std::string time_section(const Prediction& p, planner::HostWork host) {
   return out;
 }
 
-/// What sharing of links makes of the time, and the busiest of them.
+/// Shows how sharing of links changes the time, and the busiest links.
 std::string network_section(const Prediction& p) {
   if (!p.network) return "";
   const NetworkPrediction& n = *p.network;

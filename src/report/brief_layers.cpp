@@ -28,7 +28,7 @@ std::string layers_of(const Stage& stage) {
   return out;
 }
 
-/// Stages with one and the same list of strategies.
+/// Holds stages with the same list of strategies.
 struct StageGroup {
   std::size_t first = 0, last = 0;
   std::string strategies;
@@ -51,7 +51,7 @@ std::vector<StageGroup> stage_groups(const Pipeline& pipeline, const std::vector
   return groups;
 }
 
-/// The layers of a group: of one chunk a stage as one span, "12–23 | 60–71, …" where they are apart.
+/// Returns the layers of a group: one span for one chunk per stage, "12–23 | 60–71, …" where they are apart.
 std::string layers_of(const Pipeline& pipeline, const StageGroup& group) {
   const Stage& first = pipeline.stages[group.first];
   if (group.first == group.last) return layers_of(first);
@@ -61,7 +61,7 @@ std::string layers_of(const Pipeline& pipeline, const StageGroup& group) {
   return cat(layers_of(first), ", …");
 }
 
-/// Layers of each stage of a partition.
+/// Returns the number of layers of each stage of a partition.
 std::string counts_of(const std::vector<std::int32_t>& first, std::int32_t layers) {
   std::string out;
   for (std::size_t i = 0; i < first.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of the answer's text: bars, broken lines, stages that are alike, partitions in words, phases.
+// Tests parts of the answer's text: bars, broken lines, equal stages, partitions in words, phases.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ Stage stage(std::vector<std::pair<std::int32_t, std::int32_t>> chunks) {
   return out;
 }
 
-// Ten layers: 0 is the embedding, 9 the head.
+// There are ten layers: 0 is the embedding, 9 the head.
 TEST(StageRuns, EqualNeighboursAreOneLine) {
   Plan plan;
   plan.only_pipeline().stages = {stage({{0, 2}}), stage({{3, 4}}), stage({{5, 6}}), stage({{7, 9}})};
@@ -105,8 +105,7 @@ TEST(BudgetsText, ALineEachWithItsValue) {
   EXPECT_THAT(text, testing::ContainsRegex("incumbent-probes +64 +configurations simulated"));
 }
 
-/// Two pipelines of one model: each has a table of its own, with its share of the samples and the peaks of its own
-/// stages.
+/// Two pipelines of one model have a table each, with its share of the samples and the peaks of its own stages.
 TEST(LayerTables, OnePipelineAfterTheOther) {
   Plan plan;
   plan.training.global_batch = 12;
@@ -131,7 +130,8 @@ TEST(LayerTables, OnePipelineAfterTheOther) {
   EXPECT_THAT(text.substr(second), HasSubstr("3.0 GiB"));
 }
 
-/// Ten layers on two stages: the rows say layers of each stage, and how much slower a partition is than the exact one.
+/// Ten layers are on two stages. The rows show the layers of each stage, and how much slower a partition is than the
+/// exact one.
 TEST(BalanceTable, AgainstTheExactPartition) {
   Plan plan;
   plan.only_pipeline().stages = {stage({{0, 4}}), stage({{5, 9}})};

@@ -47,7 +47,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const std::
 }
 
 std::string wrap(std::string_view sentence, std::size_t width, std::string_view indent) {
-  ESPALIER_CHECK(width > display_width(indent));  // room for a word beside the indent
+  ESPALIER_CHECK(width > display_width(indent));  // room for a word after the indent
   std::string out;
   std::size_t column = 0;
   while (!sentence.empty()) {

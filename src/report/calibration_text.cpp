@@ -15,10 +15,10 @@ namespace {
 
 using namespace calibrate;
 
-/// Six significant digits: more than any of these figures holds.
+/// Rounds to six significant digits, more than any of these figures holds.
 double rounded(double value) { return std::strtod(base::six_digits(value).c_str(), nullptr); }
 
-/// Share of the prior's variance that the data took away.
+/// Returns the share of the prior's variance that the data removed.
 double weight_of_data(const ParameterFit& p) { return std::max(0.0, 1 - p.sigma * p.sigma / (p.prior_sigma * p.prior_sigma)); }
 
 // ---- for scripts --------------------------------------------------------------------------------------------------

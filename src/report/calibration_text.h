@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's calibration as a document for scripts, and for people. The file that jobs name is written by
-// calibrate/user_calibration.h.
+// Writes a user's calibration as a document for scripts, and as text for people. calibrate/user_calibration.h writes
+// the file that jobs name.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace espalier::report {
 
-/// schema espalier.calibrate/1, for scripts.
-/// `file`: where the calibration was written; empty: nowhere.
+/// Writes schema espalier.calibrate/1, for scripts. `file` is where the calibration was written; empty where it was
+/// not.
 std::string to_json(const calibrate::UserCalibration& calibration, const std::string& file = "");
-/// For people.
+/// Writes the text for people.
 std::string to_text(const calibrate::UserCalibration& calibration,
-                    std::size_t width = 0);  ///< no line longer than `width`; 0: as wide as it is
+                    std::size_t width = 0);  ///< no line is longer than `width`; 0: lines are not wrapped
 
 }  // namespace espalier::report

@@ -20,7 +20,7 @@ namespace {
 using check::say;
 using check::Verdict;
 
-/// Whether a trains more than b within the horizon; none: for good.
+/// Returns whether a trains more than b within the horizon; no horizon means for good.
 bool trains_more(const ClaimedChange& a, const ClaimedChange& b, const std::optional<double>& horizon_s) {
   if (!a.possible || !b.possible) return a.possible && !b.possible;
   const auto step = [](const ClaimedChange& c) { return static_cast<double>(c.iteration_ns.value_or(0)); };
@@ -42,7 +42,7 @@ void check_ladder(const ClaimedAnswer& claimed, std::vector<Finding>& out) {
   ESPALIER_CHECK(claimed.schema != "espalier.change/1" || !claimed.changes.empty());
   if (claimed.schema == "espalier.change/1") chosen = &claimed.changes.front();
   const bool whole = once.size() == kActions.size();
-  const bool nothing = claimed.happened.empty() && claimed.changes.size() == 1;  // replan that saw nothing wrong
+  const bool nothing = claimed.happened.empty() && claimed.changes.size() == 1;  // a replan that saw nothing wrong
   ladder.require(whole || nothing, [&] { return say(once.size(), " of ", kActions.size(), " actions"); });
   const std::optional<std::int64_t> if_stay = stay != nullptr && stay->possible && whole ? stay->iteration_ns : std::nullopt;
   ladder.require(claimed.if_stay_ns == if_stay, [&] {
@@ -56,7 +56,7 @@ void check_ladder(const ClaimedAnswer& claimed, std::vector<Finding>& out) {
   out.push_back(best.finding("no action trains more within the horizon"));
 }
 
-/// Sets of k of n.
+/// Counts the sets of k of n.
 std::int64_t choose(std::int64_t n, std::int64_t k) {
   double out = 1;
   for (std::int64_t i = 0; i < k; ++i) out = out * static_cast<double>(n - i) / static_cast<double>(i + 1);
@@ -80,7 +80,7 @@ void check_coverage(const ClaimedAnswer& claimed, std::int64_t used, std::vector
   out.push_back(v.finding(say(all, " losses in ", claimed.classes.size(), " classes")));
 }
 
-/// Of replan: what was read off is what the actions answer.
+/// Checks that the actions of a replan answer the changes that it observed.
 void check_observed(const ClaimedAnswer& claimed, std::vector<Finding>& out) {
   if (!claimed.observed) return;
   Verdict v("observed");
@@ -103,7 +103,7 @@ void check_observed(const ClaimedAnswer& claimed, std::vector<Finding>& out) {
   out.push_back(v.finding("what was seen is what the actions answer"));
 }
 
-/// Whether it is sound: nothing can be derived from an unsound plan.
+/// Returns whether the running plan is sound; nothing can be derived from an unsound plan.
 bool check_running(const ClaimedAnswer& claimed, const Job& job, Verdict& running) {
   const std::string hash = content_hash(claimed.running);
   running.require(claimed.plan == hash, [&] { return say("the answer is for plan ", claimed.plan, ", it holds ", hash); });
@@ -127,7 +127,7 @@ void check_classes(const ClaimedAnswer& claimed, const adapt::Situation& situati
   }
 }
 
-/// The digest, and whether this build made the document; false: figures of another build are not compared.
+/// Checks the digest. Returns whether this build made the document; figures of another build are not compared.
 bool check_seal(const ClaimedAnswer& claimed, std::vector<Finding>& out) {
   if (claimed.digest) out.push_back(*claimed.digest);
   if (!claimed.made_by || *claimed.made_by == this_build()) return true;

@@ -81,7 +81,7 @@ void read_named(Reader& what, const char* key, const char* value, std::vector<st
   });
 }
 
-/// The inputs: the running plan, what happened, and what moves were priced with.
+/// Reads the inputs: the running plan, the disturbance, and the prices of moves.
 void read_asked(Reader& r, ClaimedAnswer& out, Status& refused) {
   if (auto running = read_plan(r, "running"); running.ok())
     out.running = std::move(*running);
@@ -116,7 +116,7 @@ void read_classes(Reader& r, ClaimedAnswer& out, Status& refused) {
   });
 }
 
-/// What replan read off, under names of its own.
+/// Reads the observation of replan, which has its own names.
 Disturbance read_observed(Reader& observed) {
   Disturbance out;
   for (const auto& [key, list] : {std::pair{"slow", &out.slow}, {"links", &out.links}}) {
@@ -128,7 +128,7 @@ Disturbance read_observed(Reader& observed) {
   return out;
 }
 
-/// Keys whose values no other part of the document gives.
+/// Returns keys whose values follow from no other part of the document.
 std::vector<std::string> free_keys(const Node& root, const ClaimedAnswer& claimed) {
   std::vector<std::string> keys =
       present_keys(root, {"notes", "horizon_s", "plans", "observed.tokens_ratio", "observed.step_s", "observed.notes"});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An answer of what-if, replan or --survive as it is written (espalier.what-if/1, espalier.change/1,
-// espalier.survival/1), read to be checked: what it says, and the inputs that it says it for.
+// Reads a written answer of what-if, replan or --survive for checking (espalier.what-if/1, espalier.change/1,
+// espalier.survival/1): its claims and the inputs that they hold for.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace espalier::report {
 
-/// One action; absent times are null in the document.
+/// Holds one action. Absent times are null in the document.
 struct ClaimedChange {
   ActionKind action = ActionKind::stay;
   bool possible = false, upper_bound = false;
@@ -25,11 +25,11 @@ struct ClaimedChange {
   std::optional<std::int64_t> iteration_ns, pause_ns, gain_ns, break_even_ns, if_stay_ns;
   check::MoveClaims move;
   std::vector<std::int64_t> nodes;
-  std::optional<Plan> plan;  ///< or the one that it was priced as
-  bool priced_as = false;    ///< the latter
+  std::optional<Plan> plan;  ///< the new plan, or the one that it was priced as
+  bool priced_as = false;    ///< `plan` is the latter
 };
 
-/// Losses that the plan sees alike.
+/// Holds losses with the same effect on the plan.
 struct ClaimedClass {
   std::vector<std::int64_t> nodes;
   std::int64_t losses = 0;
@@ -45,17 +45,17 @@ struct ClaimedAnswer {
   std::optional<std::int64_t> before_ns, if_stay_ns;
   std::optional<double> horizon_s;  ///< none: for good
   std::string recommended;
-  std::vector<ClaimedChange> changes;  ///< of a what-if in the order of the document; of a change: itself, then the
-                                       ///< others
+  /// A what-if has the actions in the order of the document. A change has itself first, then the others.
+  std::vector<ClaimedChange> changes;
   std::int64_t most = 0, losses = 0, covered = 0;
   std::vector<ClaimedClass> classes;
-  std::optional<Disturbance> observed;    ///< of replan: what it read off
-  std::optional<MadeBy> made_by;          ///< none: the document was written before digests were
+  std::optional<Disturbance> observed;    ///< observation of a replan
+  std::optional<MadeBy> made_by;          ///< none: the document is older than digests
   std::optional<Finding> digest;          ///< none: it has neither digest nor made_by
-  std::vector<std::string> not_verified;  ///< what only a digest would tie down
+  std::vector<std::string> not_verified;  ///< keys that only a digest would protect
 };
 
-/// Whether the text is one of these documents, whatever else may be wrong with it.
+/// Returns whether the text is one of these documents, whatever else may be wrong with it.
 bool is_change_document(std::string_view text);
 Result<ClaimedAnswer> read_claims(std::string_view text, const std::string& where);
 

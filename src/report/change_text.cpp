@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ladder as a table.
+// Writes the ladder as a table.
 #include <cmath>
 
 #include "base/format.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written of a ladder, of prepared losses, of an observation and of a trace, from values made by hand.
+// Tests the text of a ladder, of prepared losses, of an observation and of a trace, from values made by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,8 @@ Change change(ActionKind kind, std::int64_t ns, double pause) {
   return c;
 }
 
-/// Staying takes 4 s a step; planned again 3 s after a pause of 30 s and 6 GiB: worth it from 120 s on.
+/// Staying takes 4 s per step. Planned again, a step takes 3 s after a pause of 30 s and 6 GiB, which pays off from
+/// 120 s on.
 WhatIf ladder() {
   WhatIf out;
   out.actions = {change(ActionKind::stay, 4'000'000'000, 0), change(ActionKind::shift, 0, 0), change(ActionKind::re_place, 0, 0),

@@ -18,7 +18,7 @@ namespace {
 
 using ValueOfPlan = std::function<std::string(const PlannerResult&)>;
 
-/// One row: `cell` of every plan.
+/// Adds one row with `cell` of every plan.
 void add_row(std::vector<std::vector<std::string>>& rows, const std::string& name, const std::vector<Compared>& plans,
              const ValueOfPlan& cell) {
   std::vector<std::string> row{name};
@@ -26,11 +26,12 @@ void add_row(std::vector<std::vector<std::string>>& rows, const std::string& nam
   rows.push_back(std::move(row));
 }
 
-/// The value that all layers of a plan share, or "mixed". The micro-batch is that of each layer's own replicas.
+/// Returns the value that all layers of a plan share, or "mixed". The micro-batch is that of each layer's own
+/// replicas.
 std::string value_of(Dimension dimension, const Plan& plan) {
   if (const auto own = planner::uniform_configuration(plan))
     return value_text(dimension, get(dimension, own->first, own->second));
-  // How many layers of a chunk recompute says nothing where each layer has its own strategy.
+  // The number of recomputed layers per chunk is meaningless where each layer has its own strategy.
   if (dimension == Dimension::recompute_layers) return "–";
   std::string out;
   for (std::size_t p = 0; const Pipeline& pipeline : plan.pipelines)
@@ -44,7 +45,7 @@ std::string value_of(Dimension dimension, const Plan& plan) {
   return out;
 }
 
-/// Dimensions in which the plans differ or a plan's layers do; those that all share are in the labels anyway.
+/// Adds dimensions in which the plans, or the layers of a plan, differ. The labels already contain the shared ones.
 void add_differing_dimensions(std::vector<std::vector<std::string>>& rows, const std::vector<Compared>& plans) {
   for (int i = 0; i < kDimensions; ++i) {
     const auto dimension = static_cast<Dimension>(i);
@@ -56,7 +57,7 @@ void add_differing_dimensions(std::vector<std::vector<std::string>>& rows, const
   }
 }
 
-/// The layers of each layer-wise plan with their strategies.
+/// Lists the layers of each layer-wise plan with their strategies.
 std::string layers_section(const std::vector<Compared>& plans) {
   std::string out;
   for (std::size_t i = 0; i < plans.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of unlike jobs do not compare, which is said first; MFU is given with causal attention in full and half, parts
-// are of the busiest stage.
+// Tests that comparing plans of unlike jobs begins with a warning, that MFU is given with causal attention in full
+// and half, and that parts are of the busiest stage.
 #include "espalier/compare.h"
 
 #include <gmock/gmock.h>

@@ -102,7 +102,7 @@ Finding check_digest(const Node& root, const std::vector<std::string>& binds) {
   if (claimed->kind != NodeKind::string || claimed->text != found)
     return {"digest", false,
             base::cat("claimed ", base::to_json(*claimed), ", the content has ", found, ": edited after it was written")};
-  // Wall-clock values, which no other run repeats, are tied down by themselves.
+  // Wall-clock values, which no other run repeats, have a separate digest.
   const Node* timing = root.find("timing");
   const Node* own = timing == nullptr ? nullptr : timing->find("digest");
   if (timing != nullptr && (own == nullptr || own->text != digest_of(*timing)))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// {"b": 1, "a": [2.0, 0.5]} is written {"a":[2,0.5],"b":1}, whose xxh64 is its digest. Order, spaces, `timing` and the
-// digest itself change nothing.
+// Checks that {"b": 1, "a": [2.0, 0.5]} is written {"a":[2,0.5],"b":1}, whose xxh64 is its digest. Order, spaces,
+// `timing` and the digest itself change nothing.
 #include "report/digest.h"
 
 #include <gtest/gtest.h>

@@ -42,7 +42,7 @@ std::vector<std::string> layers_of(const EngineModel& e) {
   return out;
 }
 
-/// Nothing is refused because nothing is known.
+/// Returns whether nothing is rejected because nothing is known.
 bool unknown(const EngineModel& e) { return e.family == EngineFamily::generic && e.name != "generic"; }
 
 void write_words(base::JsonWriter& w, const char* key, const std::vector<std::string>& words) {
@@ -67,7 +67,7 @@ std::vector<std::vector<std::string>> engine_rows(const std::vector<EngineModel>
 
 namespace {
 
-/// Options by the engines that have them, in the order of the catalogue.
+/// Returns options by the engines that have them, in the order of the catalogue.
 std::string options_text(const std::vector<EngineModel>& engines) {
   std::vector<EngineOption> options;
   std::map<std::string, std::string> engines_of;

@@ -168,7 +168,7 @@ PlannerResult with_search(const Job& job, PlannerResult simulated, const Planner
     result.runnable = best->runnable;
     return result;
   }
-  ESPALIER_CHECK(best->prediction.fits);  // no search answers with a plan that does not fit
+  ESPALIER_CHECK(best->prediction.fits);  // no search returns a plan that does not fit
   Alternative better;
   better.label = best->plan.label();
   better.fits = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of plans on unlike devices: what stands beside the answer is found again, and a row that says something else
-// is noticed.
+// Tests results of plans on unlike devices: the rows next to the answer are derived again, and a wrong row is
+// detected.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -21,7 +21,7 @@ struct Written {
   PlannerResult result = planner::test::planned(job);
 };
 
-/// Whether check holds the rows for right after a change of them.
+/// Returns whether the check accepts the rows after a change of them.
 bool rows_right(Written w, const std::function<void(std::vector<Alternative>&)>& change) {
   change(w.result.alternatives);
   const std::string text = to_json(w.result);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a present configuration costs and what would be better, for people and as espalier.improvement/1.
+// Writes the cost of a present configuration and better ones, for people and as espalier.improvement/1.
 #include "base/document.h"
 #include "base/format.h"
 #include "espalier/compare.h"
@@ -25,7 +25,7 @@ std::string figures(const Prediction& p) {
              ", ", memory_of(p));
 }
 
-/// What the best plan and the changes were held to.
+/// Describes the margin required of the best plan and the changes.
 std::string margin_line(const Improvement& i) {
   if (!i.margin_of_present) return "";
   return cat("         leaves ", percent(i.memory_margin),
@@ -43,8 +43,8 @@ std::string nothing_faster(const Improvement& i) {
              " is faster by more than 0.05 %");
 }
 
-/// Where the best plan is from, if the search did not find it; and what the search varied because the present plan has
-/// it.
+/// Describes where the best plan is from, if the search did not find it, and which dimensions the search varied
+/// because of the present plan.
 std::string origin_line(const Improvement& i) {
   std::string out;
   if (i.best_from == Improvement::From::present)

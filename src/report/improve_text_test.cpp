@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a present configuration costs and what would be better, as people read it: one that runs, one that breaks rules,
-// one that nothing replaces.
+// Tests the text about a present configuration and better ones: one that runs, one that breaks rules, one that
+// nothing replaces.
 #include "espalier/improve.h"
 
 #include <gmock/gmock.h>
@@ -59,7 +59,7 @@ TEST(ImproveText, NothingBetterIsSaid) {
   EXPECT_THAT(to_text(i), Not(HasSubstr("less than what is usual here")));
 }
 
-// The best plan may be the present one, or one change of it; what was searched for its sake is named.
+// The best plan may be the present one, or one change of it. The text names what was searched because of it.
 TEST(ImproveText, WhereTheBestPlanIsFrom) {
   Improvement i = runs();
   i.best_from = Improvement::From::present;

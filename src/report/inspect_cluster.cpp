@@ -12,7 +12,7 @@
 namespace espalier::report {
 namespace {
 
-/// One digit behind the point; three of a slow link.
+/// Returns one decimal digit, or three for a slow link.
 std::string gbps(BytesPerSecond rate) { return cat(fixed(rate.count() / 1e9, rate < GBps(0.1) ? 3 : 1), " GB/s"); }
 std::string micro(Seconds s) { return cat(fixed(s.count() * 1e6, 1), " us"); }
 

@@ -25,7 +25,7 @@ const char* shared_by(LinkSharing sharing) {
   return "";
 }
 
-/// Runs of devices with one factor: "rank:20 to rank:23".
+/// Holds a run of devices with one factor: "rank:20 to rank:23".
 struct SpeedRun {
   std::int64_t first, last;
   double factor;

@@ -34,7 +34,7 @@ std::string_view name_of(ModelNote::Kind kind) {
   return "";
 }
 
-/// Runs of equal kinds in pipeline order: "1 embedding · 32 decoder · 1 head".
+/// Returns runs of equal kinds in pipeline order: "1 embedding · 32 decoder · 1 head".
 std::string layer_runs(const Model& model) {
   std::string out;
   for (std::size_t i = 0; i < model.layers.size();) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log beside its plan, as people and programs read it.
+// Writes the comparison of a log with its plan, for people and programs.
 #include <cmath>
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log beside its plan, by hand.
+// Tests the text that compares a log with its plan, by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans on links with token buckets: the table of candidates, and espalier.long-run/1.
+// Writes plans on links with token buckets: the table of candidates, and espalier.long-run/1.
 #include <cmath>
 
 #include "base/document.h"

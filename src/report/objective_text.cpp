@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans for money, a budget or a deadline: the table of sizes, and espalier.objective/1.
+// Writes plans for money, a budget or a deadline: the table of sizes, and espalier.objective/1.
 #include "base/document.h"
 #include "base/format.h"
 #include "espalier/documents.h"

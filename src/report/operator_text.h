@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of a partitioned block as a table, and what a partition sequence means in words.
+// Writes the operators of a partitioned block as a table, and the meaning of a partition sequence in words.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace espalier::report {
 
-/// "attn.qkv K,P2": what a device does: "each device 1/2 of the outputs …".
+/// Describes what a device does for a sequence such as "attn.qkv K,P2": "each device 1/2 of the outputs …".
 std::string partition_meaning(const OperatorReport& report);
 
-/// Table of the answer; empty without partitions.
+/// Writes the table of the answer; empty without partitions.
 std::string operator_section(const PlannerResult& result);
 
 }  // namespace espalier::report

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans over a trace: the table, and espalier.over-time/1.
+// Writes plans over a trace: the table, and espalier.over-time/1.
 #include "base/document.h"
 #include "base/format.h"
 #include "espalier/policy.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Columns of integers in little room, for the page: each number as 7-bit groups, the lowest first, all but the last
-// with the high bit set (LEB128); the whole compressed by gzip and written in base64. src/report/page/src/packed.ts
-// reads it.
+// Packs columns of integers compactly for the page. Each number is written as 7-bit groups, the lowest first, all but
+// the last with the high bit set (LEB128). The whole is compressed by gzip and written in base64.
+// src/report/page/src/packed.ts reads it.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace espalier::report {
 
 class Packed {
  public:
-  /// 0 and above.
+  /// Adds a number ≥ 0.
   void add(std::int64_t value);
-  /// Any sign: 0, −1, 1, −2, … as 0, 1, 2, 3, …
+  /// Adds a number of any sign: 0, −1, 1, −2, … are written as 0, 1, 2, 3, …
   void add_signed(std::int64_t value);
   [[nodiscard]] std::string base64() const;
   [[nodiscard]] const std::string& bytes() const { return bytes_; }  ///< not compressed yet
@@ -23,7 +23,7 @@ class Packed {
   std::string bytes_;
 };
 
-/// RFC 4648, with padding.
+/// Encodes bytes by RFC 4648, with padding.
 std::string base64(std::string_view bytes);
 
 }  // namespace espalier::report

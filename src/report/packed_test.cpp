@@ -8,7 +8,7 @@
 namespace espalier::report {
 namespace {
 
-// 300 = 2·128 + 44: the low seven bits with the high bit set, 0xac, then 2.
+// 300 = 2·128 + 44 is written as the low seven bits with the high bit set, 0xac, then 2.
 TEST(Packed, SevenBitsAByteTheLowestFirst) {
   Packed packed;
   packed.add(0);
@@ -39,7 +39,7 @@ TEST(Packed, WhatItCannotHoldIsABug) {
   EXPECT_ANY_THROW(packed.add_signed(std::numeric_limits<std::int64_t>::max()));
 }
 
-// The examples of RFC 4648, section 10.
+// These are the examples of RFC 4648, section 10.
 TEST(Packed, Base64) {
   EXPECT_EQ(base64(""), "");
   EXPECT_EQ(base64("f"), "Zg==");

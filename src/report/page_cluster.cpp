@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cluster: devices, levels of the fabric, and what a step puts on the links.
+// Writes the cluster: devices, levels of the fabric, and the traffic of a step on the links.
 #include "base/format.h"
 #include "report/page_parts.h"
 
@@ -13,7 +13,7 @@ void add_level(PageTable& t, const std::string& where, const FabricLevel& level)
                     base::seconds(round_ns(level.latency).count()), percent(level.efficiency)});
 }
 
-/// "170.5 TB", decimal as links are rated.
+/// Returns "170.5 TB", decimal as links are rated.
 std::string moved(double bytes) {
   if (bytes >= 1e12) return cat(fixed(bytes * 1e-12, 1), " TB");
   return bytes >= 1e9 ? cat(fixed(bytes * 1e-9, 1), " GB") : cat(fixed(bytes * 1e-6, 1), " MB");

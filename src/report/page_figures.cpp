@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of the first screen, and how each comes about.
+// Writes the figures of the first screen, and how each is derived.
 #include <algorithm>
 
 #include "base/format.h"
@@ -16,7 +16,7 @@ bool has_tokens(const Plan& plan) { return plan.training.sequence.main > 0 || pl
 
 const DeviceKind& first_device(const Job& job) { return job.cluster.groups.front().device; }
 
-/// Where a part of the shown stage stands in result.json.
+/// Returns where a part of the shown stage is in result.json.
 std::string source_of_part(const Prediction& p, const char* part) {
   return cat(is_pipeline(p) ? "prediction.bottleneck.breakdown_s" : "prediction.breakdown_s", *part == '\0' ? "" : ".", part);
 }
@@ -24,7 +24,7 @@ std::string parts_source(const Prediction& p, const char* part) {
   const std::string stage = shown_stage(p);
   return cat(source_of_part(p, part), stage.empty() ? "" : ", of ", stage, "; docs/simulation.md");
 }
-/// "120.0 ms of stage 3, the busiest"
+/// Returns "120.0 ms of stage 3, the busiest".
 std::string of_stage(const std::string& text, const Prediction& p) {
   const std::string stage = shown_stage(p);
   return cat(text, stage.empty() ? "" : " of ", stage);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A measured step beside the predicted one, rank by rank.
+// Compares a measured step with the predicted one, rank by rank.
 #include "base/format.h"
 #include "planner/time_parts.h"
 #include "report/page_parts.h"

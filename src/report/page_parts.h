@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page is made of: figures with their derivation, and tables. Texts are formatted here; the page shows them as
-// they are.
+// Declares the parts of the page: figures with their derivation, and tables. Texts are formatted here; the page shows
+// them unchanged.
 #pragma once
 
 #include <array>
@@ -18,20 +18,20 @@
 
 namespace espalier::report {
 
-/// One line of how a figure comes about.
+/// Holds one line of a figure's derivation.
 struct DerivationLine {
   std::string name, text;
   std::string source;  ///< a place in result.json ("prediction.mfu"), a file, a publication, or a page of docs/
 };
 
-/// A figure of the first screen.
+/// Holds a figure of the first screen.
 struct Figure {
   std::string id, name;
   std::string text;                            ///< "6.509 s"
   std::string note;                            ///< "4.898 s – 9.606 s with 80.0 %"
   std::string from;                            ///< its place in result.json; empty: it is not known
   std::string equation;                        ///< in words and symbols
-  std::optional<double> share = std::nullopt;  ///< of a whole, drawn as a bar
+  std::optional<double> share = std::nullopt;  ///< share of a whole, drawn as a bar
   std::vector<DerivationLine> derivation = {};
 };
 
@@ -51,34 +51,34 @@ struct PageTable {
   std::vector<std::vector<Cell>> rows;
 };
 
-/// part / whole; 0 where there is no whole.
+/// Returns part / whole; 0 where whole is 0.
 double share_of(std::int64_t part, std::int64_t whole);
 
-/// What a rank holds, by the names that figures and tables show.
+/// Names a part of the memory of a rank, as figures and tables show it.
 struct MemoryPart {
   const char* name;
   std::int64_t bytes;
 };
 std::array<MemoryPart, 6> memory_parts(const MemoryBreakdown& memory);
 
-/// Where a figure of a device is from: its source in the catalogue, or "the cluster file".
+/// Returns the source of a device's figure: the one in the catalogue, or "the cluster file".
 std::string source_of(const DeviceKind& device, std::string_view field);
 
 void write(base::JsonWriter& w, const Figure& figure);
 void write(base::JsonWriter& w, const PageTable& table);
 
-/// page_figures.cpp: step time, throughput, MFU, memory, bubble, exposed communication, cost and days.
+/// Returns, in page_figures.cpp, step time, throughput, MFU, memory, bubble, exposed communication, cost and days.
 std::vector<Figure> page_figures(const Job& job, const PlannerResult& result);
 
 // ---- page_tables.cpp ----------------------------------------------------------------------------------------------
 
-/// Where the step goes: of a pipeline on its busiest stage.
+/// Shows where the time of a step goes; for a pipeline, on its busiest stage.
 PageTable time_table(const Prediction& prediction, planner::HostWork host = planner::HostWork::framework);
 PageTable memory_table(const Prediction& prediction);
-/// Baselines and runners-up, each with what it loses.
+/// Lists baselines and runners-up, each with its loss.
 PageTable why_not_table(const PlannerResult& result);
 PageTable stage_table(const Job& job, const PlannerResult& result);
-/// Runs of equal layers with their strategies.
+/// Lists runs of equal layers with their strategies.
 PageTable layer_table_of(const Job& job, const Plan& plan);
 PageTable pruning_table(const SearchSummary& search);
 
@@ -86,13 +86,14 @@ PageTable pruning_table(const SearchSummary& search);
 
 PageTable device_table(const Job& job);
 PageTable fabric_table(const Cluster& cluster);
-/// What one step puts on the links, under the flow-level network; says in its note why it is empty, where it is.
+/// Lists the traffic of one step on the links under the flow-level network. An empty table has the reason in its
+/// note.
 PageTable link_table(const Job& job, const PlannerResult& result);
 
-/// page_what_if.cpp: the same plan with one thing changed at a time, each simulated.
+/// Lists, in page_what_if.cpp, the plan with one thing changed at a time, each simulated.
 PageTable what_if_table(const Job& job, const PlannerResult& result);
 
-/// page_measured.cpp: each rank's step, predicted and measured.
+/// Lists, in page_measured.cpp, each rank's step, predicted and measured.
 PageTable measured_table(const StepComparison& comparison);
 
 }  // namespace espalier::report

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of the page, from small results that are made by hand.
+// Tests the tables of the page, from small results that are made by hand.
 #include "report/page_parts.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,8 @@ const std::vector<Cell>& row_of(const PageTable& table, const std::string& name)
   return table.rows.front();
 }
 
-/// A second of which 0.7 s are compute, 0.2 s exposed communication and 0.1 s bubble; stage 1 is busier.
+/// Returns a step of one second: 0.7 s of compute, 0.2 s of exposed communication and 0.1 s of bubble. Stage 1 is
+/// busier.
 Prediction second() {
   Prediction p;
   p.iteration_ns = 1'000'000'000;

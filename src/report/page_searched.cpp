@@ -23,7 +23,7 @@ std::vector<std::string> dimensions_of(const Strategy& s, const Schedule& c) {
           std::string(to_string(c.kind)), std::string(to_string(s.recompute.kind))};
 }
 
-/// By time; of equal times the leaner one first. A point is of the front where none before it needs as little memory.
+/// Sorts by time, equal times by memory. A point is on the front where no earlier one needs as little memory.
 void mark_front(std::vector<SearchedPoint>& points) {
   std::vector<std::size_t> order(points.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

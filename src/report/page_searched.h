@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the search simulated, as points of time and memory, and the front of them: those that no other beats in one
-// without losing in the other.
+// Lists the simulated configurations as points of time and memory, and their Pareto front: the points that no other
+// beats in one without losing in the other.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace espalier::report {
 
-/// Of more, the fastest and those of the front.
+/// Limits the points. Beyond it, the fastest and those of the front are kept.
 inline constexpr std::size_t kMostPoints = 1200;
 
 struct SearchedPoint {
@@ -24,7 +24,7 @@ struct SearchedPoint {
   std::vector<std::string> dimensions;  ///< values in the order of kPointDimensions; empty: not a uniform plan
 };
 
-/// The answer first, then timed baselines, then what was searched. `front` among those that fit.
+/// Returns the answer first, then timed baselines, then searched points. `front` is computed among those that fit.
 std::vector<SearchedPoint> searched_points(const PlannerResult& result);
 void write_searched(base::JsonWriter& w, const PlannerResult& result);
 

@@ -10,7 +10,7 @@
 namespace espalier::report {
 namespace {
 
-/// Tokens a second (of vision models samples) of all devices of the plan.
+/// Returns the throughput of all devices of the plan, in tokens per second (for vision models, samples).
 double throughput(const PlannerResult& result) {
   return result.prediction.tokens_per_s_per_device * static_cast<double>(device_count(result.plan));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep on the page: a row for each point, with bars of the throughput of all devices relative to the highest. The
-// point whose plan the page shows is marked.
+// Writes a sweep for the page: a row for each point, with bars of the throughput of all devices relative to the
+// highest. The point whose plan the page shows is marked.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace espalier::report {
 
-/// `shown`: the point whose plan the page shows. Other points may have an equal plan.
+/// Writes the table. `shown` is the point whose plan the page shows; other points may have an equal plan.
 PageTable sweep_table(const Sweep& sweep, std::size_t shown);
 
 }  // namespace espalier::report

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of a sweep on the page, cell by cell.
+// Tests the table of a sweep on the page, cell by cell.
 #include "report/page_sweep.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 namespace espalier::report::page_sweep_test {
 namespace {
 
-/// A plan of `devices` devices that take `seconds` for a step, 1000 tokens a second each.
+/// Returns a plan of `devices` devices that take `seconds` for a step, 1000 tokens per second each.
 PlannerResult of(std::int64_t devices, std::int64_t seconds) {
   PlannerResult r;
   r.plan.pipelines.front().stages.push_back({{{0, devices, 1}}, {{{{0, 2, {}}}}}});
@@ -27,7 +27,7 @@ Sweep of_nodes() {
   return sweep;
 }
 
-// Two devices make 2,000 tokens a second and eight 8,000: a quarter of the longest bar.
+// Two devices make 2,000 tokens per second and eight 8,000, so that the first bar is a quarter of the longest.
 TEST(PageSweep, BarsAreTheThroughputOfAllDevicesBesideTheHighest) {
   const Sweep sweep = of_nodes();
   const PageTable table = sweep_table(sweep, 1);
@@ -44,7 +44,7 @@ TEST(PageSweep, ThePlanOfThePageIsMarked) {
   EXPECT_EQ(table.rows[1][0].text, "4 (this page)");
 }
 
-// Two engines may have one and the same best plan.
+// Two engines may have the same best plan.
 TEST(PageSweep, OfEqualPlansOnlyTheShownPointIsMarked) {
   Sweep sweep = of_nodes();
   sweep.points[0].result = sweep.points[1].result;
@@ -61,7 +61,7 @@ TEST(PageSweep, APointWithoutAPlanSaysWhy) {
   EXPECT_THAT(table.rows[2].back().text, testing::HasSubstr("nothing fits"));
 }
 
-// A run is what is paid for; where its length is not said, a step.
+// The cost is that of a run; where its length is not given, that of a step.
 TEST(PageSweep, CostsOfRunsGoBeforeCostsOfSteps) {
   Sweep sweep = of_nodes();
   sweep.points[0].result.value().prediction.cost = Expense{0.25, 0, 0, 0, 1, 5000, "USD"};

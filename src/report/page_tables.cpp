@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of the plan and of its search.
+// Writes tables of the plan and of its search.
 #include <algorithm>
 
 #include "base/format.h"
@@ -26,7 +26,7 @@ std::string devices_text(const std::vector<DeviceRange>& devices) {
   return out;
 }
 
-/// Parameters of a run of layers, whole.
+/// Returns the parameters of a run of layers, as a whole number.
 std::int64_t parameters_in(const Model& model, std::int32_t first, std::int32_t last) {
   std::int64_t sum = 0;
   for (std::int32_t layer = first; layer <= last; ++layer) sum += parameter_count(model.layer(static_cast<std::size_t>(layer)));
@@ -39,12 +39,12 @@ std::string chunks_text(const Stage& stage) {
   return out;
 }
 
-/// "pipeline 1, " where there are several.
+/// Returns "pipeline 1, " where there are several pipelines.
 std::string pipeline_text(const Plan& plan, std::size_t pipeline) {
   return plan.pipelines.size() > 1 ? cat("pipeline ", pipeline, ", ") : std::string();
 }
 
-/// ", on stage 3"; empty: there is one stage.
+/// Returns ", on stage 3"; empty where there is one stage.
 std::string fullest_of(const Prediction& p) {
   const auto& peaks = p.peak_memory_bytes_per_stage;
   return peaks.size() > 1 ? cat(", on stage ", std::max_element(peaks.begin(), peaks.end()) - peaks.begin()) : std::string();

@@ -28,7 +28,8 @@ struct TimelineRow {
   std::vector<Bar> bars;
 };
 
-/// Of the colour: what a rank does, or for which parallelism it communicates.
+/// Returns the category that sets the colour: the kind of work of a rank, or the parallelism that it communicates
+/// for.
 std::string_view category_of(std::string_view group) {
   if (group == "tensor" || group == "operators") return "tensor";
   if (group == "context") return "context";
@@ -56,7 +57,7 @@ class TimelineWriter {
  private:
   [[nodiscard]] bool shows(std::int32_t microbatch) const { return microbatch < shown_.microbatches; }
 
-  /// A timeline may have the steps of the first micro-batch alone (TimelineRank::steps).
+  /// A timeline may hold only the steps of the first micro-batch (TimelineRank::steps).
   [[nodiscard]] bool shows_all_steps() const {
     bool any = false, later = false;
     for (const TimelineRank& rank : timeline_.ranks)
@@ -187,7 +188,8 @@ class TimelineWriter {
     for (const Bar& bar : bars) out.add(bar.peer + 1);
   }
 
-  /// (moment, bytes beside the static ones); the highest of each part of the step where there are too many.
+  /// Returns (moment, bytes in addition to the static ones). Where there are too many, it returns the highest of each
+  /// part of the step.
   [[nodiscard]] std::vector<std::pair<std::int64_t, std::int64_t>> samples_of(const TimelineRank& rank) const {
     std::vector<std::pair<std::int64_t, std::int64_t>> out;
     const bool thin = rank.memory.size() > kMemorySamples;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A timeline of a few bars, packed by hand.
+// Tests a timeline of a few bars, packed by hand.
 #include "report/page_timeline.h"
 
 #include <gmock/gmock.h>
@@ -13,8 +13,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// One rank: forward 0 … 10 and 10 … 20, then a send 12 … 15 of 64 bytes to rank 4; it holds 100 bytes, and 5 and 7
-/// more.
+/// Returns one rank with forward 0 … 10 and 10 … 20, then a send 12 … 15 of 64 bytes to rank 4. It holds 100 bytes,
+/// and 5 and 7 more.
 Timeline two_microbatches() {
   Timeline t;
   t.iteration_ns = 20;
@@ -64,9 +64,9 @@ std::string packed(const std::vector<std::int64_t>& values) {
 TEST(PageTimeline, RowsAndColumns) {
   const std::string text = written(two_microbatches(), {2, true});
   EXPECT_TRUE(base::read_json(text, "timeline"));
-  // Compute: starts 0 and +10 (twice that: signed), lengths, name 0, micro-batches 1 and 2, chunk 0 + 1, no layer,
-  // bytes, group, peer − 1 + 1.
-  // Send: start 12, length 3, name 1, micro-batch 0 + 1, chunk 0 + 1, no layer, 64 bytes, 2 members, peer 4 + 1.
+  // Compute has starts 0 and +10 (twice that: signed), lengths, name 0, micro-batches 1 and 2, chunk 0 + 1, no layer,
+  // bytes, group, peer − 1 + 1. The send has start 12, length 3, name 1, micro-batch 0 + 1, chunk 0 + 1, no layer, 64
+  // bytes, 2 members, peer 4 + 1.
   const std::string bars = packed({0, 20, 10, 10, 0, 0, 1, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 24, 3, 1, 1, 1, 0, 64, 2, 5});
   EXPECT_THAT(text, HasSubstr("\"bars\": \"" + bars + "\""));
   EXPECT_THAT(text, HasSubstr(R"({"name": "forward", "category": "forward"})"));
@@ -107,10 +107,10 @@ TEST(PageTimeline, StepsHaveRowsOfTheirOwnByWhatTheyServe) {
   EXPECT_THAT(all, HasSubstr(R"({"name": "attn.qkv all_gather, data_shard", "category": "data"})"));
   EXPECT_THAT(all, HasSubstr(R"("stream": "ZeRO")"));
   EXPECT_THAT(first, HasSubstr(R"("stream": "collectives")"));
-  EXPECT_THAT(first, Not(HasSubstr(R"("stream": "ZeRO")")));  // of the second micro-batch
+  EXPECT_THAT(first, Not(HasSubstr(R"("stream": "ZeRO")")));  // from the second micro-batch
   EXPECT_THAT(all, HasSubstr(R"("all_steps": true)"));
   EXPECT_THAT(first, HasSubstr(R"("all_steps": false)"));
-  t.ranks[0].steps.resize(2);  // of the first micro-batch alone
+  t.ranks[0].steps.resize(2);  // only those of the first micro-batch
   EXPECT_THAT(written(t, {2, true}), HasSubstr(R"("all_steps": false)"));
 }
 
@@ -122,7 +122,7 @@ TEST(PageTimeline, ShowsAsMuchAsThereIsRoomFor) {
   for (std::int32_t m = 1; m < 4000; ++m) {
     TimelineSpan span = t.ranks[0].spans[0];
     span.microbatch = m;
-    span.start_ns = m * 20'000LL + (m * 7919LL) % 4001;  // nothing that compresses to nothing
+    span.start_ns = m * 20'000LL + (m * 7919LL) % 4001;  // incompressible values
     span.end_ns = span.start_ns + 10'000 + (m * 104'729LL) % 3001;
     t.ranks[0].spans.push_back(span);
   }

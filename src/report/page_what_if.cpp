@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same plan with one thing changed at a time: links, devices, what runs beside what. Each row is simulated; nothing
-// is planned again.
+// Simulates the plan with one thing changed at a time: links, devices, overlap. Each row is simulated; nothing is
+// planned again.
 #include <cmath>
 #include <functional>
 
@@ -38,7 +38,7 @@ class WhatIfTable {
 
   void row(const std::string& what, std::int64_t ns, std::int64_t peak, bool fits, bool bound = false) {
     const double change = static_cast<double>(ns) / static_cast<double>(result_.prediction.iteration_ns) - 1;
-    constexpr double kShown = 0.0005;  // what one decimal of a percentage shows
+    constexpr double kShown = 0.0005;  // the precision of a percentage with one decimal
     const std::string against = std::abs(change) < kShown ? "0.0 %" : cat(change > 0 ? "+" : "", percent(change));
     table_.rows.push_back(
         {what, cat(bound ? "≤ " : "", seconds(ns)), {against, change}, peak > 0 ? cat(gib(peak), fits ? "" : " !") : "–"});
@@ -75,7 +75,7 @@ class WhatIfTable {
     }
   }
 
-  /// Of every layer of the plan, where any has it.
+  /// Removes an overlap from every layer of the plan, where any has it.
   void without(const char* name, bool Overlap::*flag) {
     Plan plan = result_.plan;
     bool had = false;

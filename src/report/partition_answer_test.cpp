@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans whose operators are partitioned one by one: searched, priced, simulated, checked, written and read.
+// Tests plans whose operators are partitioned one by one: searched, priced, simulated, checked, written and read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Six wide blocks on eight nodes of four devices with a slow network: tensor parallelism has to leave the node.
+/// Returns six wide blocks on eight nodes of four devices with a slow network, so that tensor parallelism has to
+/// leave the node.
 Job job(const std::string& space, const std::string& more = "", const std::string& calibration = "") {
   const std::string root = ESPALIER_SOURCE_DIR;
   auto loaded = load_job("model: " + root +
@@ -37,9 +38,9 @@ PlannerResult planned(const Job& job) {
   return result ? *result : PlannerResult{};
 }
 
-// With these coefficients the host launches the blocks of tp 16 more slowly than they run: what ZeRO 3 waits for then
-// fills the gaps, and a bound that is taken from the layers of another ZeRO stage lies 0.14 ms above the simulated
-// step. The search stops at such a bound.
+// With these coefficients the host launches the blocks of tp 16 more slowly than they run. The waits of ZeRO 3 then
+// fill the gaps. A bound taken from the layers of another ZeRO stage is 0.14 ms above the simulated step, and the
+// search would stop at it.
 TEST(PartitionedBounds, AreThoseOfTheirOwnZeroStage) {
   const std::string calibration =
       "calibration:\n  schema: espalier.calibration/1\n  device: v100-sxm-32gb\n  engine: generic\n"
@@ -93,7 +94,7 @@ TEST_F(Partitioned, TheAnswerSaysWhatEachOperatorDoes) {
 
 TEST_F(Partitioned, WrittenReadAndSimulatedAgain) {
   PlannerResult answer = full();
-  answer.alternatives.clear();  // their labels are for readers alone
+  answer.alternatives.clear();  // their labels are for readers only
   const std::string text = to_json(answer, false);
   const auto back = result_from_json(text, "result.json");
   ASSERT_TRUE(back.ok()) << back.error().message();
@@ -134,7 +135,7 @@ TEST_F(Partitioned, TheCheckerCountsAgain) {
   EXPECT_FALSE(simulate(one, other).ok());
 }
 
-/// A pipeline of partitioned stages: messages are tiles.
+/// Messages between the stages of a partitioned pipeline are tiles.
 TEST(PartitionedPipeline, IsTimedAndChecked) {
   const std::string root = ESPALIER_SOURCE_DIR;
   auto loaded =

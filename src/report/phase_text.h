@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The phases of a search and the budgets that bound it, as tables for people (`plan -v`). Seconds are wall clock: for
-// the terminal, never for goldens.
+// Writes the phases of a search and the budgets that bound it, as tables for people (`plan -v`). Seconds are wall
+// clock: for the terminal, never for goldens.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace espalier::report {
 
-/// Empty where nothing was searched.
+/// Writes the phases; empty where nothing was searched.
 std::string phases_text(const SearchSummary& s);
-/// Budgets that bound the work of a search, a line each; a star where a budget shapes the answer.
+/// Lists budgets that bound the work of a search, one per line. A star marks a budget that shapes the answer.
 std::string budgets_text();
 
 }  // namespace espalier::report

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// check_plan and check_result: the independent check, the summaries of the inputs, the rules of the engine, and the
-// figures of a result.
+// Implements check_plan and check_result: the independent check, the summaries of the inputs, the rules of the
+// engine, and the figures of a result.
 #include <algorithm>
 
 #include "base/document.h"
@@ -22,7 +22,8 @@
 namespace espalier {
 namespace {
 
-/// What the planner says about the plan, re-derived by check/. Predictions that fail are a finding, not an abort.
+/// Compares the planner's claims about the plan with those derived by check/. Predictions that fail are a finding,
+/// not an abort.
 CheckReport check_against_claims(const Job& job, const Plan& plan) {
   const auto claims = planner::claims_of(job, plan);
   const Program program = lower(plan, job.model, true);
@@ -32,13 +33,14 @@ CheckReport check_against_claims(const Job& job, const Plan& plan) {
   return report;
 }
 
-/// Whether all that is wrong is the order in which stages list devices: what has no price for it is refused by name.
+/// Returns whether the only fault is the order in which stages list devices. Such plans have no price and are
+/// rejected by name.
 bool placed_unevenly(const CheckReport& report) {
   return std::all_of(report.findings.begin(), report.findings.end(),
                      [](const Finding& f) { return f.ok || f.name == "device-order"; });
 }
 
-/// Where the rule is described.
+/// Returns where the rule is described.
 std::string anchor_of(const std::string& id) { return "docs/engine-rules.md#" + base::lower(id); }
 
 void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& plan, CheckReport& report) {
@@ -53,7 +55,7 @@ void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& 
                                  : "unknown whether " + engine.name + " can run this plan: Espalier has no rules of it"});
 }
 
-/// The engine whose rules are asked for; null where the plan names one that is not known.
+/// Returns the engine whose rules are requested; null where the plan names an unknown one.
 Result<const EngineModel*> engine_for(const CheckOptions& options, const Plan& plan) {
   if (options.engine.empty()) return find_engine(plan.engine);
   if (const EngineModel* engine = find_engine(options.engine)) return engine;
@@ -72,7 +74,7 @@ void append(CheckReport& report, std::vector<Finding> findings) {
 Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOptions& options) {
   const auto engine = engine_for(options, plan);
   if (!engine) return engine.error();
-  // Structure first: only a plan of this model on this cluster can be lowered and priced.
+  // The structure comes first: only a plan of this model on this cluster can be lowered and priced.
   if (Status broken = validate(plan)) return CheckReport{{{"structure", false, broken->message()}}};
   if (Status refused = unsupported(plan)) return *refused;
   CheckReport sound = check::check_sound(plan, job.model, job.cluster, job.engine_model.get());

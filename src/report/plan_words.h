@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines that the terminal answer and the page share.
+// Writes lines that the terminal answer and the page share.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace espalier::report {
 
-/// "llama-3-8b on 1 × 8 h100-sxm-80gb · bf16 · sequence 8,192 · global batch 64 · engine generic"
+/// Returns "llama-3-8b on 1 × 8 h100-sxm-80gb · bf16 · sequence 8,192 · global batch 64 · engine generic".
 std::string job_line(const Plan& plan);
 /// The same without the engine.
 std::string job_words(const Plan& plan);
-/// What is proven of the plan, and what no search looked at.
+/// Describes what is proven about the plan, and what no search covered.
 std::string certificate_text(const SearchSummary& search);
 /// "at most 2.1 %"; "less than 0.1 %" where the gap would print as 0.0 %.
 std::string at_most(double gap);

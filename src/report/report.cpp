@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of the page, and the page.
+// Writes the data of the page, and the page.
 #include "espalier/report.h"
 
 #include <algorithm>
@@ -21,13 +21,13 @@
 namespace espalier::report {
 namespace {
 
-/// With the steps inside instructions, where they can be had.
+/// Simulates with the steps inside instructions, where they are available.
 Result<SimulatedPlan> with_steps(const Job& job, const Plan& plan) {
   auto detailed = simulate_with_timeline(job, plan, TimelineDetail::steps);
   return detailed ? std::move(detailed) : simulate_with_timeline(job, plan);
 }
 
-/// A result that was read has of its alternatives the configurations alone.
+/// Adds plans to a result that was read; of its alternatives it only has the configurations.
 PlannerResult with_plans(const Job& job, PlannerResult result) {
   const auto engine = planner::engine_of(job);
   for (Alternative& a : result.alternatives)
@@ -55,7 +55,7 @@ void write_tables(base::JsonWriter& w, const Job& job, const PlannerResult& resu
   w.end_array();
 }
 
-/// Everything but the timelines.
+/// Writes everything but the timelines.
 void write_head(base::JsonWriter& w, const Job& job, const PlannerResult& result, const StepComparison* measured,
                 const ReportOptions& options) {
   w.key("schema").value("espalier.report/1");
@@ -75,8 +75,8 @@ void write_head(base::JsonWriter& w, const Job& job, const PlannerResult& result
   w.key("result").raw(to_json(result, false));
 }
 
-/// `<` ends up as \u003c, which is the same to a JSON reader: no text can close the script element that holds it, or
-/// open a comment in it.
+/// Writes `<` as \u003c, which is the same to a JSON reader. No text can then close the script element that holds it,
+/// or open a comment in it.
 std::string inside_script(std::string_view json) {
   std::string out;
   out.reserve(json.size());
@@ -116,7 +116,7 @@ Result<std::string> report_data(const Job& job, const PlannerResult& given, cons
   const auto again = with_steps(job, result.plan);
   if (!again) return again.error();
   ESPALIER_CHECK(again->timeline.iteration_ns ==
-                 result.prediction.iteration_ns);  // the caller simulates results of other builds anew
+                 result.prediction.iteration_ns);  // the caller simulates results of other builds again
   std::optional<StepComparison> comparison;
   if (measured != nullptr) {
     auto compared = compare_step(job, result.plan, *measured);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page says of a small plan: the same figures as result.json, fronts by hand, and nothing of a name is read as
-// HTML.
+// Tests the page of a small plan: the same figures as result.json, fronts by hand, and no name read as HTML.
 #include "espalier/report.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +31,7 @@ training: {sequence_length: 128, global_batch: 64, tokens: 1e9}
   return std::move(job).value();
 }
 
-/// Two stages of two replicas with two tensor ranks each.
+/// Returns two stages of two replicas with two tensor ranks each.
 PlannerResult piped(const Job& job) {
   Strategy s;
   s.tp = 2;
@@ -121,7 +120,7 @@ TEST(ReportTables, LinksCarryWhatAStepMoves) {
 TEST(ReportWhatIf, WorseIsSlowerAndBetterIsNot) {
   const Job job = toy_job();
   const PageTable t = what_if_table(job, piped(job));
-  constexpr double kSlowdown = 1e-3;  // a slower collective disturbs the compute beside it less (overlap_traffic)
+  constexpr double kSlowdown = 1e-3;  // a slower collective disturbs the overlapped compute less (overlap_traffic)
   int changed = 0;
   for (const auto& row : t.rows) {
     if (!row[2].share) continue;
@@ -134,7 +133,7 @@ TEST(ReportWhatIf, WorseIsSlowerAndBetterIsNot) {
   EXPECT_GT(changed, 3);
 }
 
-// Times 10, 11, 12, 13 with memory 8, 9, 6, 6: the second is beaten by the first, the fourth by the third.
+// Times 10, 11, 12, 13 have memory 8, 9, 6, 6. The second is beaten by the first, the fourth by the third.
 TEST(ReportSearched, TheFrontIsWhatNoOtherBeatsInBoth) {
   PlannerResult r = piped(toy_job());
   r.alternatives.clear();
@@ -189,7 +188,7 @@ TEST(ReportPage, NothingOfTheDataEndsItsElementOrIsReadAsHtml) {
   EXPECT_THAT(page, HasSubstr(R"(\u003c/script>\u003cscript>alert(1))"));
   EXPECT_THAT(page, HasSubstr("&lt;/pre&gt;&lt;script&gt;alert(2)&lt;/script&gt;&amp;"));
   EXPECT_THAT(page, Not(HasSubstr("@@")));
-  // Escaped, the text of the data is the same.
+  // Escaping does not change the text of the data.
   const std::size_t from = page.find("id=\"data\">") + 10;
   const std::string inside = page.substr(from, page.find("</script>", from) - from);
   EXPECT_EQ(base::read_json(inside, "inside")->root.find("label")->text, base::read_json(evil, "evil")->root.find("label")->text);

@@ -39,7 +39,7 @@ TEST(Compare, ShowsDifferencesToTheFirstAndOnlyDifferingDimensions) {
   EXPECT_TRUE(base::read_json(compare_json({{"a.json", result_of(1, 1)}}), "c"));
 }
 
-/// One stage of two devices: TP2 for the first two layers, then replicas.
+/// Returns one stage of two devices: TP2 for the first two layers, then replicas.
 PlannerResult mixed_result() {
   PlannerResult r = result_of(2, 1'200'000'000);
   r.plan.only_pipeline().schedule.micro_batch = 2;

@@ -21,11 +21,11 @@
 namespace espalier::report {
 namespace {
 
-/// Findings by name in the order in which they were first named; the first fault of each is told, and how many more
-/// there are.
+/// Collects findings by name, in the order in which they were first named. Each shows its first fault and the number
+/// of further ones.
 class Findings {
  public:
-  /// A finding that has a text of its own.
+  /// Adds a finding that has its own text.
   void add(const Finding& finding) {
     const auto [at, fresh] = index_.try_emplace(finding.name, all_.size());
     if (fresh) all_.push_back(finding);
@@ -63,7 +63,8 @@ bool equal_leaves(const Node& a, const Node& b) {
   return a.kind == b.kind && a.boolean == b.boolean && a.text == b.text;
 }
 
-/// Calls fault(path, claimed, derived) for every leaf in which the trees differ; nullptr: missing there.
+/// Calls fault(path, claimed, derived) for every leaf in which the trees differ; nullptr means that it is missing
+/// there.
 template <class Fault>
 void compare(const std::string& path, const Node* claimed, const Node* derived, const Fault& fault) {
   if (claimed == nullptr || derived == nullptr) {
@@ -86,7 +87,7 @@ void compare(const std::string& path, const Node* claimed, const Node* derived, 
   if (!equal_leaves(*claimed, *derived)) fault(path, claimed, derived);
 }
 
-/// The finding that speaks of a key of `prediction`.
+/// Returns the finding that covers a key of `prediction`.
 std::string prediction_finding(const std::string& key) {
   static const std::map<std::string, std::string> kNames = {
       {"iteration_s", "iteration"},
@@ -111,7 +112,7 @@ std::string prediction_finding(const std::string& key) {
   return at == kNames.end() ? "prediction" : at->second;
 }
 
-/// Every part of the prediction against that of a simulation.
+/// Compares every part of the prediction with that of a simulation.
 void compare_prediction(const Node& claimed, const Node& derived, Findings& findings) {
   const Node* said = claimed.find("prediction");
   const Node* found = derived.find("prediction");
@@ -159,7 +160,7 @@ void check_certificate(const PlannerResult& r, Findings& findings) {
     expect(!s.optimal || a.baseline || !a.fits || a.iteration_ns >= time, check::say("optimal, and ", a.label, " is faster"));
 }
 
-/// Where every device was to have work.
+/// Checks that every device has work, where the search required it.
 void check_devices(const Job& job, const PlannerResult& claimed, Findings& findings) {
   if (claimed.search.asked.space.devices != DeviceChoice::all) return;
   std::set<std::int64_t> used;
@@ -170,7 +171,8 @@ void check_devices(const Job& job, const PlannerResult& claimed, Findings& findi
                   check::say(used.size(), " of ", job.cluster.devices(), " devices have work, and all were to"));
 }
 
-/// Of a search on groups of unlike devices, which has no uniform configurations where there are several.
+/// Checks the counters of a search on groups of unlike devices, which has no uniform configurations where there are
+/// several.
 void check_group_counters(const SearchSummary& s, Findings& findings) {
   const DeviceGroupsSummary& g = *s.device_groups;
   const auto expect = [&](bool ok, const std::string& fault) { findings.expect("counters", ok, fault); };
@@ -205,12 +207,13 @@ void check_counters(const SearchSummary& s, Findings& findings) {
                                                             s.space_size, ", and the search says that it ended"));
   expect(!uniform || seen <= s.space_size + slack,
          check::say("pruned and simulated configurations are ", seen, ", more than the space's ", s.space_size));
-  // Of larger spaces the answer may be of another phase, where nothing uniform fits.
+  // In larger spaces the answer may be from another phase, where nothing uniform fits.
   const bool elsewhere = (s.layerwise && s.layerwise->uniform_ns == 0) || (s.partitions && s.partitions->without_ns == 0);
   expect(s.bounded >= 0 && s.simulated >= (ended && !elsewhere ? 1 : 0), check::say(s.simulated, " configurations simulated"));
 }
 
-/// Of an answer on unlike devices they are best plans of parts of the cluster: found again, and compared by name.
+/// Checks the alternatives of an answer on unlike devices. They are the best plans of parts of the cluster, derived
+/// again and compared by name.
 void check_group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& r, Findings& findings) {
   findings.expect("alternatives", true, "");
   const auto whole = planner::whole_cluster_plans(job, engine, 1, {});
@@ -269,14 +272,14 @@ Result<Node> tree_of(std::string_view json, const std::string& where) {
   return std::move(document->root);
 }
 
-/// The version in which a result holds its plan.
+/// Returns the version of the result's plan.
 PlanSchema plan_schema_of(const Node& result) {
   const Node* plan = result.find("plan");
   const Node* schema = plan == nullptr ? nullptr : plan->find("schema");
   return schema != nullptr && schema->text == "espalier.plan/1" ? PlanSchema::one : PlanSchema::two;
 }
 
-/// Whole documents but for wall-clock values, by their first key.
+/// Compares whole documents except wall-clock values, by their first key.
 void compare_documents(const Node& claimed, const Node& derived, Findings& findings) {
   for (const auto& [key, value] : derived.members) {
     if (key == "timing" || key == "made_by" || key == "digest") continue;
@@ -302,7 +305,7 @@ std::vector<Finding> check_result(std::string_view text, const Job& of_plan, con
   if (!same) return findings.take("");
   const auto engine = planner::engine_of(job);
   if (!engine) return {{"prediction", false, engine.error().message()}};
-  // The margin is the job's to choose and no figure: a search says what was asked, an estimate what it was told.
+  // The margin is a choice of the job, not a figure. A search and an estimate record the requested margin.
   Job with_margin = job;
   if (searched(claimed.search.reason))
     with_margin.search.memory_margin = claimed.search.asked.space.memory_margin;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The result document, schema espalier.result/1: keys in the order of docs/file-formats.md, durations in seconds with
-// nine digits, sizes in bytes. Everything but the last object, `timing`, is equal byte for byte on every run.
+// Writes the result document, schema espalier.result/1: keys in the order of docs/file-formats.md, durations in
+// seconds with nine digits, sizes in bytes. Everything but the last object, `timing`, is equal byte for byte on every
+// run.
 #include "espalier/planner.h"
 
 #include <cmath>
@@ -174,7 +175,7 @@ void write_operators(JsonWriter& w, const std::vector<OperatorReport>& operators
   w.end_array();
 }
 
-/// Values under their names, as a job file writes them.
+/// Writes values under their names, as in a job file.
 void write_values(JsonWriter& w, std::string_view key, const std::map<std::string, std::vector<std::int64_t>>& dimensions) {
   if (dimensions.empty()) return;
   w.key(key).begin_object();
@@ -309,7 +310,7 @@ void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternati
   w.end_array();
 }
 
-/// On one line, with a digest of its own: the document without it has the same digest on every run.
+/// Writes the timing on one line, with a separate digest. The document without it has the same digest on every run.
 std::string written_timing(const PlannerResult& result, const std::string& digest) {
   JsonWriter w;
   w.compact_next().begin_object();
@@ -345,7 +346,7 @@ std::string written_result(const PlannerResult& result, bool timing, PlanSchema 
   w.key("engine").value(result.plan.engine);
   w.key("plan").raw(to_json(result.plan, plan_schema));
   write_prediction(w, result.prediction);
-  // One given configuration is not searched for: `estimate` and `simulate` have no search to report.
+  // `estimate` and `simulate` take one given configuration and have no search to report.
   if (searched(result.search.reason)) write_search(w, result.search);
   write_beside(w, result);
   write_alternatives(w, result.alternatives, plan_schema);

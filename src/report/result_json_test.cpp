@@ -26,7 +26,7 @@ training: {sequence_length: 128, global_batch: 64, tokens: 1e9}
   return std::move(job).value();
 }
 
-/// A planned toy problem: real values in every field.
+/// Returns a planned toy problem, with real values in every field.
 const PlannerResult& planned() {
   static const PlannerResult result = [] {
     PlannerOptions options;
@@ -125,7 +125,7 @@ TEST(ResultJson, DamagedResultsAreRefused) {
   EXPECT_THAT(back.error().message(), HasSubstr("mfv"));
 }
 
-// Times of a result are counted in nanoseconds, the ends of its interval too: none is longer than these can say.
+// Times of a result are counted in nanoseconds, including the ends of its interval. None may exceed their range.
 TEST(ResultJson, IntervalsOfAgesAreRefused) {
   std::string text = to_json(planned(), false);
   const std::string key = "\"iteration_s_high\": ";
@@ -136,7 +136,8 @@ TEST(ResultJson, IntervalsOfAgesAreRefused) {
   EXPECT_THAT(back.error().message(), HasSubstr("iteration_s_high"));
 }
 
-// Why a search ended and which space it covered are values: words that are none are refused, not carried along.
+// The reason of a search's end and the covered space are enumerated values. Unknown words are rejected, not carried
+// along.
 TEST(ResultJson, UnknownReasonsAndSpacesAreRefused) {
   const std::string text = to_json(planned(), false);
   const std::string reason = "\"reason\": \"" + std::string(to_string(planned().search.reason)) + "\"";
@@ -147,8 +148,8 @@ TEST(ResultJson, UnknownReasonsAndSpacesAreRefused) {
   EXPECT_THAT(back.error().message(), HasSubstr("best guess"));
 }
 
-// Phases belong to a search: where there was none they are nowhere, under the wall-clock values neither, so that what
-// was read is written the same.
+// Phases belong to a search. Without one they are absent everywhere, including the wall-clock values, so that a
+// document that was read is written unchanged.
 TEST(ResultJson, PhasesAreThoseOfASearchAndEachIsThereOnce) {
   PlannerResult r = planned();
   r.search = {};
@@ -223,7 +224,8 @@ TEST(BriefText, TableAlignsByCodePoints) {
   EXPECT_EQ(lay_out(table({{"a", "n", "why"}, {"é–", "10", "x"}}, {2}, ""), 0), "a    n  why\né–  10  x\n");
 }
 
-/// Embedding, 10 blocks and head on 4 stages of 3; dp 2 but for the last block, which has tp 2.
+/// Returns the embedding, 10 blocks and the head on 4 stages of 3, with dp 2 except for the last block, which has tp
+/// 2.
 Plan twelve_layers() {
   Plan plan;
   Strategy two;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The result document read back, schema espalier.result/1.
+// Reads the result document, schema espalier.result/1.
 #include "base/document.h"
 #include "espalier/planner.h"
 #include "job/search_part.h"
@@ -38,7 +38,7 @@ std::vector<double> read_reals(Reader& r, std::string_view key) {
   return out;
 }
 
-/// The host's work between steps is that of every stage; it is written once.
+/// Reads the busiest stage. The host's work between steps is the same on every stage and is written once.
 Bottleneck read_bottleneck(Reader r, const Breakdown& last) {
   Bottleneck b;
   b.stage = static_cast<std::int32_t>(r.optional_int("stage", 0, 1 << 20, 0));
@@ -291,7 +291,7 @@ SearchSummary read_search(Reader r) {
   s.space = read_space_kind(r);
   r.each("phases", false, [&s](Reader& row) {
     s.phases.push_back(read_phase(row));
-    const std::string& name = s.phases.back().name;  // a key of `timing` too
+    const std::string& name = s.phases.back().name;  // also a key of `timing`
     if (std::any_of(s.phases.begin(), s.phases.end() - 1, [&](const PhaseSummary& p) { return p.name == name; }))
       row.fail("name", "\"" + name + "\" again", "each phase once");
   });

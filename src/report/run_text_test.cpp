@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people read of measured runs and of calibrations, by hand.
+// Tests the text about measured runs and calibrations, by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ RunFile three_runs() {
   return std::move(file).value();
 }
 
-/// One second a tensor degree.
+/// Predicts one second per tensor degree.
 Result<Prediction> fake(const Job&, const Strategy& strategy, const Schedule&) {
   Prediction p;
   p.iteration_ns = std::int64_t{strategy.tp} * 1'000'000'000;
@@ -45,8 +45,8 @@ Result<Prediction> fake(const Job&, const Strategy& strategy, const Schedule&) {
   return p;
 }
 
-// 2 s for 2 s and 1 s for 4 s: errors 0 and −75 %, accuracies 100 and 25 %, mean 62.5 %, bias −37.5 %; one record of
-// three is skipped.
+// 2 s for 2 s and 1 s for 4 s give errors 0 and −75 %, accuracies 100 and 25 %, mean 62.5 %, bias −37.5 %. One record
+// of three is skipped.
 TEST(ValidationText, SourcesSkipsAndTheLargestErrors) {
   const Validation v = runs::validate_runs(three_runs(), fake);
   const std::string text = to_text(v, 1);
@@ -161,7 +161,7 @@ TEST(CalibrationText, AFabricAlone) {
   EXPECT_THAT(to_json(c), HasSubstr("\"collectives\""));
 }
 
-// gzip begins with 1f 8b; the name decides.
+// gzip begins with 1f 8b; the file name decides whether it is used.
 TEST(TraceFile, IsCompressedByItsName) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "espalier_trace_file";
   std::filesystem::create_directories(folder);

@@ -18,7 +18,7 @@ namespace {
 
 using Kind = InstructionKind;
 
-/// What runs on the compute stream from one moment to another; buckets of one pass are one.
+/// Holds work that runs on the compute stream from one moment to another. Buckets of one pass are one.
 struct ComputePass {
   Kind kind = Kind::forward;
   std::int32_t chunk = 0, microbatch = 0;
@@ -39,7 +39,7 @@ std::vector<ComputePass> passes_of(const TimelineRank& rank) {
   return out;
 }
 
-/// The first rank of each stage, pipeline after pipeline.
+/// Returns the first rank of each stage, pipeline after pipeline.
 std::vector<const TimelineRank*> stages_of(const Timeline& timeline) {
   std::map<std::pair<std::int32_t, std::int32_t>, const TimelineRank*> first;
   for (const TimelineRank& rank : timeline.ranks) first.try_emplace({rank.pipeline, rank.stage}, &rank);
@@ -105,7 +105,7 @@ class Grid {
     return cat(several_chunks_ ? std::to_string(pass.chunk) : "", std::string(1, letter(pass.kind)), pass.microbatch);
   }
 
-  /// Which slots have a column: all, or as many of the beginning and of the end as fit beside " ... ".
+  /// Chooses the slots that have a column: all, or as many of the beginning and of the end as fit around " ... ".
   void choose(std::size_t width) {
     constexpr std::size_t kGap = 4;
     head_ = slots_;
@@ -116,7 +116,7 @@ class Grid {
     cut_ = slots_ - head_ - tail_;
   }
 
-  /// By slot what fills most of it, −1: nothing fills half as much as stands idle.
+  /// Returns, by slot, the pass that fills most of it; −1 where idle time exceeds twice any pass.
   [[nodiscard]] std::vector<std::int64_t> filled(const std::vector<ComputePass>& passes) const {
     std::vector<std::int64_t> most(static_cast<std::size_t>(slots_), 0), which(static_cast<std::size_t>(slots_), -1);
     for (std::size_t i = 0; i < passes.size(); ++i)
@@ -183,7 +183,7 @@ std::string stage_rows(const PlannerResult& r) {
   return table(rows, {1, 2});
 }
 
-/// What our texts hold beyond ASCII, as it is typed without.
+/// Replaces the non-ASCII characters of our texts by ASCII ones.
 std::string to_ascii(const std::string& text) {
   static constexpr std::pair<std::string_view, std::string_view> kTyped[] = {{"·", "."}, {"×", "x"},  {"–", "-"}, {"…", "..."},
                                                                              {"−", "-"}, {"≤", "<="}, {"≥", ">="}};
@@ -198,7 +198,7 @@ std::string to_ascii(const std::string& text) {
     }
     const auto byte = static_cast<unsigned char>(text[i++]);
     if (byte < 0x80) out += static_cast<char>(byte);
-    if (byte >= 0xc0) out += '?';  // the first byte of a letter; the others say no more
+    if (byte >= 0xc0) out += '?';  // the first byte of a letter; its other bytes are dropped
   }
   return out;
 }

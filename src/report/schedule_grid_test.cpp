@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grids of timelines that are made by hand.
+// Tests grids of timelines that are made by hand.
 #include "espalier/schedule_grid.h"
 
 #include <gmock/gmock.h>
@@ -24,8 +24,8 @@ TimelineSpan pass(InstructionKind kind, std::int32_t microbatch, std::int64_t st
   return span;
 }
 
-/// Two stages, two micro-batches, a forward of 10 ns and a backward of 20: 1F1B without communication. The update takes
-/// 10.
+/// Returns two stages with two micro-batches, a forward of 10 ns and a backward of 20: 1F1B without communication.
+/// The update takes 10.
 Timeline two_stages() {
   constexpr auto kF = InstructionKind::forward, kB = InstructionKind::backward, kU = InstructionKind::optimizer;
   Timeline t;
@@ -61,7 +61,7 @@ TEST(ScheduleGrid, StagesHaveTheirDevicesLayersAndMemory) {
   EXPECT_THAT(text, testing::ContainsRegex("1 +1 +3-5 +1.0 GiB +60.0 %"));
 }
 
-// Of 38 columns the label takes 9 and the gap 4: eight cells of three, four of them in front.
+// With 38 columns, the label takes 9 and the gap 4. They leave eight cells of three, four of them in front.
 TEST(ScheduleGrid, ANarrowOneShowsBeginningAndEnd) {
   const std::string text = schedule_grid(two_devices(), two_stages(), {38, false});
   EXPECT_THAT(text, HasSubstr("stage 0  F0 F1 .  .  ... .  B1 -  U\n"));

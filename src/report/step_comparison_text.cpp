@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A measured step beside the predicted one, as people and programs read it.
+// Writes the comparison of a measured step with the predicted one, for people and programs.
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace report;
 
-constexpr std::size_t kOperators = 12, kRanks = 16;  // rows that people read
+constexpr std::size_t kOperators = 12, kRanks = 16;  // rows of the text for people
 
 using Part = std::pair<const char*, std::int64_t Breakdown::*>;
 constexpr Part kParts[] = {{"compute", &Breakdown::compute_ns},
@@ -32,7 +32,7 @@ std::string against(std::int64_t predicted, std::int64_t measured) {
   return cat(change >= 0 ? "+" : "", percent(change));
 }
 
-/// Means over all ranks.
+/// Writes means over all ranks.
 std::string parts_table(const StepComparison& c) {
   std::vector<std::vector<std::string>> rows{{"mean of all ranks", "predicted", "measured", "gap", "of the step"}};
   const auto ranks = static_cast<std::int64_t>(c.ranks.size());
@@ -49,7 +49,7 @@ std::string parts_table(const StepComparison& c) {
   return table(rows);
 }
 
-/// The gaps of each rank, those with the largest one first.
+/// Writes the gaps of each rank, those with the largest one first.
 std::string ranks_table(const StepComparison& c) {
   const auto gap = [](const RankComparison& r, std::int64_t Breakdown::*part) { return r.measured.*part - r.predicted.*part; };
   const auto weight = [&](const RankComparison& r) {

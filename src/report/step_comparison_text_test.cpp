@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people and programs read of a measured step, by hand.
+// Tests the text about a measured step for people and programs, by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,8 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Two ranks of 10 ms. Rank 1 computes 2 ms longer than predicted and waits 1 ms less: its step takes 11 ms.
+/// Returns two ranks of 10 ms. Rank 1 computes 2 ms longer than predicted and waits 1 ms less, so that its step takes
+/// 11 ms.
 StepComparison two_ranks() {
   StepComparison c;
   c.predicted_ns = 10'000'000;

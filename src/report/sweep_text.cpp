@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep as a table, as espalier.sweep/1 and as CSV.
+// Writes a sweep as a table, as espalier.sweep/1 and as CSV.
 #include <algorithm>
 
 #include "base/document.h"
@@ -46,7 +46,7 @@ std::vector<std::string> cells(const SweepPoint& point, bool cost) {
 
 std::string joined_values(const std::vector<std::string>& values) { return base::joined(values, ","); }
 
-/// Quoted where a comma, a quote or a line end stands in it.
+/// Returns a field, quoted where it holds a comma, a quote or a line end.
 std::string field(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string out = "\"";
@@ -98,7 +98,7 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-/// Without the columns that hold nothing in any row.
+/// Returns the rows without the columns that are empty in every row.
 Rows without_empty(const Rows& rows) {
   Rows out(rows.size());
   for (std::size_t c = 0; c < rows.front().size(); ++c) {
@@ -108,7 +108,7 @@ Rows without_empty(const Rows& rows) {
   return out;
 }
 
-/// Figures, and the plan of each row below them.
+/// Writes the figures, and the plan of each row below them.
 std::string in_two_tables(const Rows& rows, std::size_t axes, std::size_t width) {
   Rows figures = rows, plans(rows.size());
   for (std::size_t r = 0; r < rows.size(); ++r) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep of two settings: every combination, one of them without a plan.
+// Tests a sweep of two settings: every combination, one of them without a plan.
 #include "espalier/sweep.h"
 
 #include <gmock/gmock.h>

@@ -13,9 +13,9 @@ namespace espalier::report {
 namespace {
 
 constexpr std::size_t kGap = 2;         ///< between two columns
-constexpr std::size_t kHang = 2;        ///< later lines of a cell that was broken are moved in by so much
+constexpr std::size_t kHang = 2;        ///< indent of later lines of a broken cell
 constexpr std::size_t kNarrowest = 14;  ///< a left-aligned column is not made narrower
-constexpr std::size_t kBelow = 4;       ///< further in than the row: what stands below it
+constexpr std::size_t kBelow = 4;       ///< indent, beyond the row's, of cells below it
 
 struct Table {
   std::string indent;
@@ -67,14 +67,14 @@ std::size_t longest_word(const std::string& cell) {
   return longest;
 }
 
-/// As wide as its widest line.
+/// Returns the width of the widest line.
 std::size_t natural_width(const Table& t, std::size_t column) {
   std::size_t widest = 0;
   for (const auto& row : t.rows) widest = std::max(widest, line_width(row[column]));
   return widest;
 }
 
-/// Figures are never broken, headers at spaces; text down to some columns.
+/// Returns the least width: figures are never broken, headers at spaces, and text down to some columns.
 std::size_t least_width(const Table& t, std::size_t column) {
   if (t.left[column]) return std::min(natural_width(t, column), kNarrowest);
   std::size_t widest = longest_word(t.rows.front()[column]);
@@ -86,7 +86,8 @@ std::size_t total_width(const Table& t, const std::vector<std::size_t>& widths) 
   return std::accumulate(widths.begin(), widths.end(), display_width(t.indent) + kGap * (widths.size() - 1));
 }
 
-/// Widths that sum to `width` or less; the widest column that can be narrower gives way first. Empty: there are none.
+/// Returns widths that sum to `width` or less. The widest column that can be narrower shrinks first. Empty where no
+/// widths fit.
 std::vector<std::size_t> fitted(const Table& t, std::size_t width) {
   std::vector<std::size_t> widths(t.left.size()), least(t.left.size());
   for (std::size_t c = 0; c < widths.size(); ++c) {
@@ -104,8 +105,8 @@ std::vector<std::size_t> fitted(const Table& t, std::size_t width) {
   return widths;
 }
 
-/// Bytes of the longest beginning of `word` that has at most `room` columns: up to a sign where words may be cut, if
-/// there is one in its second half.
+/// Returns the bytes of the longest beginning of `word` that fits into `room` columns. It ends at a sign where words
+/// may be cut, if there is one in its second half.
 std::size_t cut_of(std::string_view word, std::size_t room) {
   std::size_t any = 1, sign = 0;
   for (std::size_t at = 1, wide = 0; at <= word.size() && wide < room; ++at) {
@@ -146,7 +147,7 @@ std::string row_lines(const Table& t, const std::vector<std::string>& row, const
   return out;
 }
 
-/// "header: cell" on lines of their own, for a column that has no room beside the others.
+/// Writes "header: cell" on separate lines, for a column that does not fit next to the others.
 std::string below(const Table& t, std::size_t row, std::size_t column, std::size_t width) {
   if (row == 0 || t.rows[row][column].empty()) return "";
   const std::string indent = t.indent + std::string(kBelow, ' ');
@@ -157,7 +158,7 @@ std::string below(const Table& t, std::size_t row, std::size_t column, std::size
   return out;
 }
 
-/// The columns of `t` that are listed.
+/// Returns the listed columns of `t`.
 Table part_of(const Table& t, const std::vector<std::size_t>& columns) {
   Table part{t.indent, {}, std::vector<std::vector<std::string>>(t.rows.size())};
   for (const std::size_t c : columns) {
@@ -167,7 +168,7 @@ Table part_of(const Table& t, const std::vector<std::size_t>& columns) {
   return part;
 }
 
-/// The grid of some columns; what stands below each row comes from `moved` columns of the whole table.
+/// Writes the grid of some columns. The lines below each row come from `moved` columns of the whole table.
 std::string grid(const Table& whole, const Table& part, const std::vector<std::size_t>& widths,
                  const std::vector<std::size_t>& moved, std::size_t width) {
   std::string out;
@@ -178,7 +179,7 @@ std::string grid(const Table& whole, const Table& part, const std::vector<std::s
   return out;
 }
 
-/// Several tables, each with the first column and as many others as there is room for.
+/// Writes several tables, each with the first column and as many others as fit.
 std::string several(const Table& whole, const std::vector<std::size_t>& columns, const std::vector<std::size_t>& moved,
                     std::size_t width) {
   std::string out;

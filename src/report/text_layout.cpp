@@ -10,7 +10,8 @@
 namespace espalier::report {
 namespace {
 
-/// Where later lines of a line begin: below the value behind its label ("  memory        70.1 GiB …"), behind a bullet, else two columns in.
+/// Returns the column where continuation lines begin: below the value after its label ("  memory        70.1 GiB …"),
+/// after a bullet, else two columns in.
 std::size_t hanging_indent(std::string_view line) {
   constexpr std::size_t kLongestLabel = 34;
   const std::size_t lead = std::min(line.find_first_not_of(' '), line.size());
@@ -30,7 +31,7 @@ bool is_bar(std::string_view word) {
 
 constexpr std::size_t kShortIndent = 4;
 
-/// One line without marks, broken at spaces.
+/// Folds one line without marks at spaces.
 std::string fold(std::string_view line, std::size_t width, std::size_t hang) {
   std::string out, spaces;
   std::size_t column = 0;
@@ -56,7 +57,8 @@ std::string fold(std::string_view line, std::size_t width, std::size_t hang) {
   return out;
 }
 
-/// A line outside tables: its marked breaks are line breaks where there is no width, spaces where there is one.
+/// Lays out a line outside tables. Its marked breaks are line breaks where there is no width, and spaces where there
+/// is one.
 std::string lay_out_line(std::string_view line, std::size_t width) {
   std::string out;
   std::size_t hang = 0;

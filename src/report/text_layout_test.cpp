@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts on terminals of several widths. The smallest example: the table
+// Tests texts on terminals of several widths. The smallest example is the table
 //
 //   plan      time     what it loses
 //   aa bb cc  1.000 s  nothing
 //
-// is 2 + 8 + 2 + 7 + 2 + 13 = 34 columns wide. In 34 it stays; in 30 the widest left-aligned column gives way by 4
-// first.
+// of 2 + 8 + 2 + 7 + 2 + 13 = 34 columns. At width 34 it is unchanged; at 30 the widest left-aligned column shrinks
+// by 4 first.
 #include "report/text_layout.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The validation document, schema espalier.validation/1.
+// Writes the validation document, schema espalier.validation/1.
 #include <cmath>
 
 #include "base/document.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The documents of measured runs: what scripts read of a validation and of a calibration.
+// Tests the documents of measured runs, a validation and a calibration, as scripts read them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 using runs::validate_runs;
 using testing::HasSubstr;
 
-/// A llama-like run on two nodes with everything stated but for `layout`: tp, dp and what was measured.
+/// Returns a llama-like run on two nodes with everything stated except for `layout`: tp, dp and the measurements.
 std::string line(const std::string& layout) {
   std::string text =
       R"j({"id": "r1", "source": "lab", "model": {"name": "llama-like", "layers": 16, "hidden": 2048, "ffn": 8192, "heads": 32, "kv_heads": 32,
@@ -75,7 +75,7 @@ TEST(ValidationDocument, HasTheKeysOfTheContract) {
   }
 }
 
-// A calibration that says nothing but its device still names its schema, and its text is not empty.
+// A calibration that holds only its device still names its schema, and its text is not empty.
 TEST(CalibrationDocument, NamesItsSchema) {
   calibrate::UserCalibration c;
   c.device = "h100-sxm-80gb";

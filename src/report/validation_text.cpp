@@ -38,7 +38,7 @@ std::string skipped_section(const Validation& v) {
   return cat("\n", table(rows, {}, ""));
 }
 
-/// Lines that are no records: where, and what stands there.
+/// Lists lines that are not records, with their place and text.
 std::string unreadable_section(const Validation& v) {
   constexpr std::size_t kShown = 10;
   std::string out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a validation and an inspected run share as JSON.
+// Writes the parts that a validation and an inspected run share as JSON.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace espalier::report {
 
-/// The key "defaults" of a validation and of a mapped run: what the record did not hold.
+/// Writes the key "defaults" of a validation and of a mapped run: values that the record did not hold.
 void write_defaults(base::JsonWriter& w, const std::vector<UsedDefault>& defaults);
 
 }  // namespace espalier::report

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments that Megatron-LM prints before it trains:
+// Reads the arguments that Megatron-LM prints before it trains:
 //
 //   ------------------------ arguments ------------------------
 //     micro_batch_size ................................ 2
 //     sequence_parallel ............................... True
 //   -------------------- end of arguments ---------------------
-// Launchers put prefixes before lines, and ranks print at once: a line counts when a name, dots and a value stand
-// behind each other in it.
+//
+// Launchers put prefixes before lines, and ranks print at once. A line counts when it contains a name, dots and a
+// value in sequence.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +25,11 @@ struct Argument {
   std::int64_t line = 0;
 };
 
-/// By name; empty where the log has no such block. A name that stands twice with two values is bad_input: logs of
-/// several runs in one file.
+/// Returns the arguments by name; empty where the log has no such block. A name with two different values is
+/// bad_input, since the file holds logs of several runs.
 Result<std::map<std::string, Argument>> read_argument_block(std::string_view text, const std::string& where);
 
-/// The whole value as a number; nothing: it is none ("None", "True").
+/// Returns the whole value as a number; nothing for other values ("None", "True").
 std::optional<std::int64_t> integer_of(const Argument& argument);
 
 }  // namespace espalier::runlog

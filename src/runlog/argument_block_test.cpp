@@ -21,7 +21,7 @@ const char* const kBlock =
 TEST(ArgumentBlock, NamesAndValuesBetweenItsLines) {
   const auto read = read_argument_block(kBlock, "log");
   ASSERT_TRUE(read) << read.error().message();
-  EXPECT_EQ(read->size(), 4u);  // what stands behind the end is none
+  EXPECT_EQ(read->size(), 4u);  // lines after the end do not count
   EXPECT_EQ(read->at("bf16").value, "True");
   EXPECT_EQ(read->at("data_path").value, "['/a b', '0.5']");
   EXPECT_EQ(read->at("micro_batch_size").line, 4);

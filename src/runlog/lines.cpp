@@ -17,7 +17,7 @@ std::string_view without_blanks(std::string_view text) {
   return text;
 }
 
-/// Digits, sign, point, exponent; separators between digits left out.
+/// Returns digits, sign, point and exponent, without separators between digits.
 std::string number_literal(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -42,7 +42,7 @@ std::optional<double> parsed(std::string_view literal) {
   return value;
 }
 
-/// The power of 1000 that a letter stands for; 0: none.
+/// Returns the power of 1000 that a letter means; 0 for other letters.
 double scale_of(char letter) {
   switch (letter) {
     case 'K': return 1e3;
@@ -141,7 +141,7 @@ double human_resolution(std::string_view text) {
   const std::string_view word = first_word(text);
   double value = 0;
   if (std::from_chars(word.data(), word.data() + word.size(), value).ec != std::errc{} || value <= 0) return 0;
-  // Three significant digits, trailing zeros dropped: 1.2 was between 1.195 and 1.205.
+  // With three significant digits and trailing zeros dropped, 1.2 was between 1.195 and 1.205.
   const double step = std::pow(10.0, std::floor(std::log10(value)) - 2);
   return 0.5 * step / value;
 }

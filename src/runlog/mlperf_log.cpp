@@ -38,7 +38,7 @@ void MlperfLog::line(std::int64_t number, std::string_view text) {
   if (!json) return;
   if (first_line_ == 0) first_line_ = number;
   const auto document = base::read_json(trimmed(*json), "event", {std::size_t{64} << 10, 16, 1000, std::size_t{64} << 10});
-  if (!document) return;  // cut
+  if (!document) return;  // truncated
   const base::Node *key = member(&document->root, "key"), *metadata = member(&document->root, "metadata");
   if (key == nullptr || key->kind != base::NodeKind::string) return;
   take({number, key->text, count_of(member(&document->root, "time_ms")), count_of(member(metadata, "samples_count")),

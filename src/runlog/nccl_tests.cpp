@@ -34,13 +34,13 @@ struct TestedRank {
   std::string host;
 };
 
-/// What was read of a table before its meaning is settled.
+/// Holds the content of a table before its meaning is settled.
 struct Draft {
   NcclTable table;
   std::optional<CollectiveTest> named;
   std::string program;  ///< a program that is not one of ours
   std::vector<TestedRank> ranks;
-  std::int64_t own = 0;  ///< ranks of one process, where the first line says them
+  std::int64_t own = 0;  ///< ranks of one process, where the first line states them
   double factor = 0;     ///< busbw / algbw of the largest row
   bool reduces = false;
 };
@@ -60,8 +60,9 @@ Error bad(const std::string& where, std::string found, std::string expected, std
 
 // ---- ranks --------------------------------------------------------------------------------------------------------
 
-/// "#  Rank  0 Group  0 Pid  12345 on   node001 device  0 [0000:18:00] NVIDIA H100 80GB HBM3"; pasted text has lost its
-///                                      '#' where it made headings.
+/// Reads a line such as
+///  "#  Rank  0 Group  0 Pid  12345 on   node001 device  0 [0000:18:00] NVIDIA H100 80GB HBM3".
+/// Pasted text may have lost its '#', where that makes headings.
 bool read_rank(std::string_view line, Draft& draft) {
   const auto words = words_of(line);
   const auto rank = std::find(words.begin(), words.end(), "Rank");
@@ -79,7 +80,7 @@ bool read_rank(std::string_view line, Draft& draft) {
   return true;
 }
 
-/// "# nThread 1 nGpus 8 minBytes …": ranks of one process.
+/// Reads "# nThread 1 nGpus 8 minBytes …", the ranks of one process.
 void read_own_ranks(std::string_view line, Draft& draft) {
   const auto threads = after(line, "nThread "), devices = after(line, "nGpus ");
   if (!threads || !devices) return;
@@ -87,14 +88,14 @@ void read_own_ranks(std::string_view line, Draft& draft) {
   if (t && g && *t >= 1 && *g >= 1 && *t * *g <= static_cast<double>(kMaxRanks)) draft.own = std::llround(*t * *g);
 }
 
-/// Ranks of an all-reduce by busbw / algbw = 2(n−1)/n; 0: another collective, or so many that the printed digits do not
-/// tell.
+/// Returns the ranks of an all-reduce from busbw / algbw = 2(n−1)/n. Returns 0 for another collective, or for more
+/// ranks than the printed digits can distinguish.
 std::int64_t ranks_by_factor(const Draft& draft) {
   if (!draft.reduces || draft.factor <= 1 || draft.factor > 1.98) return 0;
   return std::llround(2 / (2 - draft.factor));
 }
 
-/// The list of ranks is missing: a single process that has all ranks is one node.
+/// Fills in a missing list of ranks. A single process that has all ranks is one node.
 void assume_one_node(Draft& draft) {
   const std::int64_t n = ranks_by_factor(draft);
   if (draft.own < 2 || (n > 0 && n != draft.own)) return;
@@ -112,7 +113,7 @@ Error no_ranks(const Draft& draft) {
             : std::string("the number of ranks and nodes is read from these lines"));
 }
 
-/// Ranks, nodes and groups of the table from its list of ranks; an error when groups or nodes are unlike.
+/// Sets ranks, nodes and groups of the table from its list of ranks. Groups or nodes of unlike sizes are an error.
 Status place(Draft& draft) {
   NcclTable& t = draft.table;
   if (draft.ranks.empty()) assume_one_node(draft);
@@ -180,15 +181,15 @@ bool is_type(std::string_view word) {
   return std::find(kTypes.begin(), kTypes.end(), word) != kTypes.end();
 }
 
-/// Index of the first of the numbers of a row (time algbw busbw check time algbw busbw check), after type, operation
-/// and root.
+/// Returns the index of the first number of a row (time algbw busbw check time algbw busbw check), after type,
+/// operation and root.
 std::size_t first_number(const std::vector<std::string_view>& words, std::size_t type, bool& reduces) {
   std::size_t at = type + 1;
   if (at < words.size() && !whole_number(words[at]) && words[at] != "N/A") {
     reduces = words[at] != "none";
     ++at;
   }
-  // A root is a whole number before eight more; time, algbw and busbw are eight at most.
+  // A root is a whole number before eight more columns; time, algbw and busbw are at most eight.
   const std::size_t left = words.size() - std::min(words.size(), at);
   if (left % 4 == 1 || left == 7) ++at;
   return at;
@@ -281,7 +282,7 @@ class TextReader {
     if (r.bytes > 0 && r.microseconds > 0) draft_.table.rows.push_back(r);
   }
 
-  /// The table so far, if it has rows; ranks and program stay for a further one.
+  /// Adds the table so far, if it has rows. Ranks and program stay for the next one.
   void close() {
     if (draft_.table.rows.empty()) return;
     if (!error_) error_ = place(draft_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Excerpts in the program's form; figures invented.
+// Tests excerpts in the program's form with invented figures.
 #include "runlog/nccl_tests.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(NcclTests, SplitGroupsAndLauncherPrefixes) {
   EXPECT_EQ(tables->front().nodes, 2);
   EXPECT_EQ(tables->front().groups, 4);
   EXPECT_EQ(tables->front().active_per_node, 4);
-  const std::vector<std::pair<std::int64_t, std::int64_t>> members{{0, 0}, {1, 0}};  // of node and place
+  const std::vector<std::pair<std::int64_t, std::int64_t>> members{{0, 0}, {1, 0}};  // node and place
   EXPECT_EQ(tables->front().members, members);
 }
 
@@ -96,7 +96,7 @@ TEST(NcclTests, ReadsJson) {
   EXPECT_DOUBLE_EQ(tables->front().rows.front().microseconds, 50.5);
 }
 
-/// The same text with every '#' lost, as text that was pasted where '#' makes headings.
+/// Reads the text with every '#' lost, as when it was pasted where '#' makes headings.
 TEST(NcclTests, WithoutTheHashes) {
   std::string text =
       ranks(1, 8) + kHeader +
@@ -111,7 +111,8 @@ TEST(NcclTests, WithoutTheHashes) {
   EXPECT_EQ(tables->front().device, "NVIDIA H100 80GB HBM3");
 }
 
-// 135.50 / 77.43 = 1.75 = 2 · 7/8: eight ranks. One process with all of them is one node; otherwise nothing tells.
+// 135.50 / 77.43 = 1.75 = 2 · 7/8 means eight ranks. One process with all of them is one node; otherwise it is
+// unknown.
 TEST(NcclTests, WithoutTheListOfRanks) {
   const std::string row =
       "  1073741824     268435456     float     sum      -1    13867   77.43  135.50       0    13877   77.38  135.41       0\n";
@@ -141,7 +142,7 @@ TEST(NcclTests, SaysWhatIsWrong) {
   EXPECT_NE(other.error().found.find("broadcast_perf"), std::string::npos);
 }
 
-// What `espalier profile --network` writes before its tables counts for all of them; of others nothing is said.
+// The line that `espalier profile --network` writes before its tables applies to all of them. Other tables have none.
 TEST(NcclTests, EspaliersTablesSayUpToWhichSizeMessagesAreDirect) {
   const std::string table = "# Collective test starting: all_gather_perf\n" + ranks(2, 1) + kHeader +
                             "     1048576        262144     float    none      -1    45.10   23.25   40.69       0\n"

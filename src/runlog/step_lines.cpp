@@ -26,7 +26,7 @@ std::optional<std::int64_t> step_number(const std::optional<double>& value) {
   return static_cast<std::int64_t>(*value);
 }
 
-/// A damaged line: `key` is not there, or what follows is no number.
+/// Returns a damaged line: `key` is missing, or no number follows it.
 StepLine damaged(std::string_view line, std::string_view key) {
   StepLine out;
   out.reading = Reading::damaged;
@@ -44,7 +44,7 @@ StepLine step_line(std::int64_t step) {
 
 bool contains(std::string_view line, std::string_view word) { return line.find(word) != std::string_view::npos; }
 
-/// "iteration       10/     100 |": the number before the slash.
+/// Returns the number before the slash in "iteration       10/     100 |".
 std::optional<std::int64_t> iteration_of(std::string_view line) {
   const auto rest = after(line, "iteration ");
   if (!rest || !contains(*rest, "/")) return std::nullopt;
@@ -132,7 +132,7 @@ StepLine read_nemo(std::string_view line) {
   const auto bar = after(line, "train_step_timing in s=");
   if (!text && bar) text = bar;
   const auto seconds = text ? positive(leading_number(*text), kMaxSeconds) : std::nullopt;
-  // a list of all steps has none of its own
+  // A list of all steps has no time of its own.
   if (!seconds) return contains(line, "in s: [") ? StepLine{} : damaged(line, kTime);
   auto number = step_number(field_number(line, "global_step"));
   if (!number && bar)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Excerpts of logs that people published, shortened; the source stands at each.
+// Tests published excerpts of logs, shortened; each names its source.
 #include "runlog/step_lines.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string refused(const std::string& text) {
   return log ? "" : log.error().message();
 }
 
-// https://github.com/huggingface/nanotron/issues/390
+// Source: https://github.com/huggingface/nanotron/issues/390
 TEST(StepLines, NanotronOf2025) {
   const StepLog log = read(
       "10/17/2025 16:31:56 [INFO|DP=0|PP=0|TP=0]: iteration: 327281 / 378950 | consumed_tokens: 85.8G | "
@@ -33,7 +33,8 @@ TEST(StepLines, NanotronOf2025) {
   EXPECT_DOUBLE_EQ(*log.steps.at(0).tflops_per_device, 38.3);
 }
 
-// https://github.com/deepspeedai/DeepSpeed/issues/5779, /2629 and /1825: three generations of the throughput timer.
+// Source: https://github.com/deepspeedai/DeepSpeed/issues/5779, /2629 and /1825, three generations of the throughput
+// timer.
 TEST(StepLines, DeepSpeedsThroughputTimer) {
   const StepLog now = read(
       "[2024-07-17 19:53:24,981] [INFO] [timer.py:258:stop] epoch=0/micro_step=4500/global_step=4500, "
@@ -43,7 +44,7 @@ TEST(StepLines, DeepSpeedsThroughputTimer) {
   EXPECT_EQ(now.steps.at(0).step, 4500);
   EXPECT_DOUBLE_EQ(*now.steps[0].samples_per_s, 16.807402094161112);
   EXPECT_EQ(*now.peak_memory_bytes, 1041529569);  // 0.97 · 2^30
-  // 64 samples a step: 64 / 16.807 s.
+  // 64 samples per step take 64 / 16.807 s.
   EXPECT_NEAR(*seconds_of(now.steps[0], 0, 64), 3.8079, 1e-4);
   const StepLog before = read(
       "stdout: [2022-12-20 08:26:26,101] [INFO] [timer.py:197:stop] 0/17, RunningAvgSamplesPerSec=158.31157878546472, "
@@ -66,7 +67,8 @@ TEST(StepLines, DeepSpeedStatesItsBatch) {
   EXPECT_EQ(*summarize(log).global_batch, 512);
 }
 
-// https://github.com/deepspeedai/DeepSpeed/issues/1436, with bars of the Trainer between: 435.67 + 744.11 + 0.98 ms.
+// Source: https://github.com/deepspeedai/DeepSpeed/issues/1436, with bars of the Trainer in between: 435.67 + 744.11
+// + 0.98 ms.
 TEST(StepLines, DeepSpeedsBreakdown) {
   const StepLog log = read(
       "  0%|          | 0/1000 [00:00<?, ?it/s][2021-10-08 20:03:15,649] [INFO] [logging.py:68:log_dist] [Rank 0] rank=0 time "
@@ -81,7 +83,8 @@ TEST(StepLines, DeepSpeedsBreakdown) {
   EXPECT_NEAR(*log.steps[0].seconds, 1.18076, 1e-9);
 }
 
-// Form of deepspeed/runtime/pipe/engine.py; figures of DeepSpeed's own test of its pipeline with experts.
+// The form is that of deepspeed/runtime/pipe/engine.py, the figures are of DeepSpeed's own test of its pipeline with
+// experts.
 TEST(StepLines, DeepSpeedsPipelines) {
   const StepLog log =
       read("steps: 200 loss: 5.5508 lm loss: 5.5103 moe loss: 0.0405 iter time (s): 0.936 samples/sec: 136.706\n");
@@ -90,8 +93,8 @@ TEST(StepLines, DeepSpeedsPipelines) {
   EXPECT_DOUBLE_EQ(*log.steps[0].seconds, 0.936);
 }
 
-// https://github.com/deepspeedai/DeepSpeed/issues/3742: GPT-NeoX prints Megatron's line between DeepSpeed's; that line
-// counts.
+// Source: https://github.com/deepspeedai/DeepSpeed/issues/3742. GPT-NeoX prints Megatron's line between DeepSpeed's,
+// and that line counts.
 TEST(StepLines, MegatronOnDeepSpeed) {
   const StepLog log = read(
       "[2023-07-25 21:03:17,269] [INFO] [timer.py:215:stop] epoch=0/micro_step=34/global_step=34, "
@@ -107,7 +110,7 @@ TEST(StepLines, MegatronOnDeepSpeed) {
   EXPECT_DOUBLE_EQ(*log.steps[0].seconds, 4.1031);
 }
 
-// https://github.com/NVIDIA-NeMo/Megatron-Bridge/pull/841 (2025-10): the rate stands on the line before.
+// Source: https://github.com/NVIDIA-NeMo/Megatron-Bridge/pull/841 (2025-10). The rate is on the line before.
 TEST(StepLines, MegatronBridge) {
   const std::string step_time = "Step Time : 14.26s GPU utilization: 58.2TFLOP/s/GPU\n";
   const StepLog both = read(
@@ -126,7 +129,8 @@ TEST(StepLines, MegatronBridge) {
   EXPECT_EQ(alone.steps[1].step, 2);
 }
 
-// Form of NeMo 2's progress printer; figures of NVIDIA's DGX Cloud benchmarking recipe for Llama 3.1.
+// The form is that of NeMo 2's progress printer, the figures are of NVIDIA's DGX Cloud benchmarking recipe for Llama
+// 3.1.
 TEST(StepLines, NeMo) {
   const StepLog log = read(
       "Training epoch 0, iteration 49/49 | lr: 7.496e-06 | global_batch_size: 128 | global_step: 49 | peak_memory_usage: "
@@ -145,7 +149,8 @@ TEST(StepLines, NeMo) {
   EXPECT_DOUBLE_EQ(*bar.steps[0].seconds, 6.1);
 }
 
-// https://github.com/microsoft/huggingface-transformers/pull/7: bars drawn twice, an evaluation between them.
+// Source: https://github.com/microsoft/huggingface-transformers/pull/7, with bars drawn twice and an evaluation
+// between them.
 TEST(StepLines, TrainersBars) {
   const StepLog log = read(
       "Map: 100%|###| 669/669 [00:00<00:00, 3076.21 examples/s]\n"
@@ -163,20 +168,20 @@ TEST(StepLines, TrainersBars) {
   EXPECT_NEAR(log.resolution, 0.005 / 1.25, 1e-12);
 }
 
-// https://github.com/hiyouga/LlamaFactory/pull/10488: transformers 5 quotes its figures.
+// Source: https://github.com/hiyouga/LlamaFactory/pull/10488. transformers 5 quotes its figures.
 TEST(StepLines, TrainersLastLine) {
   const StepLog log = read(
       "{'loss': '0.9', 'grad_norm': '2726', 'learning_rate': '0', 'epoch': '0.5'}\n"
       "{'train_runtime': '2219', 'train_samples_per_second': '1.474', 'train_steps_per_second': '0.185', 'train_loss': '0.7228', "
       "'epoch': '3'}\n");
   EXPECT_EQ(log.format, LogFormat::trainer);
-  // 8 samples a step: 8 / 1.474 = 5.427 s; 1 / 0.185 = 5.405 s is the coarser of the two.
+  // 8 samples per step give 8 / 1.474 = 5.427 s; 1 / 0.185 = 5.405 s is the coarser of the two.
   EXPECT_NEAR(*seconds_of(log.steps.at(0), 0, 8), 5.4274, 1e-4);
   EXPECT_NEAR(log.resolution, 0.0005 / 1.474, 1e-12);
 }
 
-// Form of mlcommons/logging; a block of 384 samples of llama2_70b_lora on 8 H100, published by Lambda (2024): 384 /
-// 199.434 s.
+// The form is that of mlcommons/logging. The block of 384 samples of llama2_70b_lora on 8 H100 was published by
+// Lambda (2024): 384 / 199.434 s.
 TEST(StepLines, MlperfsBlocks) {
   const StepLog log = read(
       R"(0: :::MLLOG {"namespace": "", "time_ms": 1721026000000, "event_type": "POINT_IN_TIME", "key": "global_batch_size", "value": 8, "metadata": {"lineno": 1}}
@@ -206,8 +211,8 @@ std::string titan(int rank, int step, int tps, const char* memory) {
          "GiB(60.15%)  tps: " + std::to_string(tps) + "  tflops: 161.76  mfu: 51.85%\n";
 }
 
-// Four ranks, interleaved: two steps, not eight; medians of the rates, the largest of the peaks. A run that begins
-// again adds its steps.
+// Four interleaved ranks print two steps, not eight, with medians of the rates and the largest of the peaks. A run
+// that begins again adds its steps.
 TEST(StepLines, LinesOfAllRanksAreOneStep) {
   const std::string text = titan(0, 10, 1000, "40.00") + titan(1, 10, 1010, "40.00") + titan(0, 20, 2000, "40.00") +
                            titan(2, 10, 1020, "47.50") + titan(3, 10, 1030, "40.00") + titan(1, 20, 2000, "40.00") +

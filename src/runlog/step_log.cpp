@@ -17,9 +17,10 @@ namespace espalier::runlog {
 namespace {
 
 constexpr std::size_t kMaxSteps = 1'000'000;
-constexpr std::size_t kLookBack = 64;  // steps among which the line of a slower rank may belong
+constexpr std::size_t kLookBack = 64;  // steps to which the line of a slower rank may belong
 
-/// What prints steps a line each, the finest first; the first kRuns are frameworks of which one run has one.
+/// Lists the sources that print steps one per line, the finest first. The first kRuns are frameworks; a run has only
+/// one of them.
 struct Source {
   LogFormat format;
   StepLine (*read)(std::string_view);
@@ -37,8 +38,8 @@ constexpr std::array<Source, 8> kSources = {
      {LogFormat::bridge, read_bridge, false, "Step Time : 6.10s GPU utilization: 620.1MODEL_TFLOP/s/GPU"},
      {LogFormat::deepspeed, read_deepspeed_breakdown, false, "time (ms) | fwd: 5722.49 | bwd: 16107.19 | … | step: 582.04"}}};
 
-/// "[Rank 0] (after 2 iterations) memory (MB) | allocated: … | max allocated: 61234.5 | …": MB are 2^20 bytes
-/// (report_memory).
+/// Reads "[Rank 0] (after 2 iterations) memory (MB) | allocated: … | max allocated: 61234.5 | …", where MB are 2^20
+/// bytes (report_memory).
 std::optional<std::int64_t> megatron_memory(std::string_view line, std::string_view field) {
   if (line.find("memory (MB)") == std::string_view::npos) return std::nullopt;
   const auto text = bar_field(line, field);
@@ -46,7 +47,7 @@ std::optional<std::int64_t> megatron_memory(std::string_view line, std::string_v
   return mib ? std::optional(std::llround(*mib * 1048576.0)) : std::nullopt;
 }
 
-/// "… NAME = 512" or "… NAME ..... 512".
+/// Reads "… NAME = 512" or "… NAME ..... 512".
 std::optional<std::int64_t> batch_after(std::string_view line, std::string_view name, std::string_view filling) {
   const auto rest = after(line, name);
   const std::size_t begin = rest ? rest->find_first_not_of(filling) : std::string_view::npos;
@@ -55,13 +56,14 @@ std::optional<std::int64_t> batch_after(std::string_view line, std::string_view 
   return batch && *batch > 0 && *batch < 1'000'000'000 ? batch : std::nullopt;
 }
 
-/// The global batch that DeepSpeed's configuration or the Trainer's banner states.
+/// Returns the global batch that DeepSpeed's configuration or the Trainer's banner states.
 std::optional<std::int64_t> stated_batch(std::string_view line) {
   const auto own = batch_after(line, " train_batch_size ", ". ");
   return own ? own : batch_after(line, "Total train batch size (w. parallel, distributed & accumulation)", "= ");
 }
 
-/// Who printed a line: what launchers put before it ("3: ", "[rank3]:", "[default3]:"); empty: nothing tells.
+/// Returns which rank printed a line, from the launcher's prefix ("3: ", "[rank3]:", "[default3]:"); empty without
+/// one.
 std::string printer_of(std::string_view line) {
   std::string out;
   std::size_t digits = 0;
@@ -75,7 +77,7 @@ std::string printer_of(std::string_view line) {
   return out;
 }
 
-/// The lines of one step, which several ranks may have printed.
+/// Holds the lines of one step, which several ranks may have printed.
 struct PrintedStep {
   LoggedStep first;
   std::vector<double> seconds, tokens, samples, flops;
@@ -100,14 +102,15 @@ struct PrintedStep {
   }
 };
 
-/// The steps of one source, and its damaged lines.
+/// Holds the steps of one source, and its damaged lines.
 struct SourceSteps {
   std::vector<PrintedStep> steps;
   double resolution = 0;
   std::int64_t damaged = 0, first_damaged_line = 0;
   std::string missing;  ///< from the first of them
 
-  /// The same step of another printer is the same step; of the same printer it is a step of a run that began again.
+  /// Adds a step. A repeated step of another printer is the same step. One of the same printer belongs to a run that
+  /// began again.
   void add(const LoggedStep& step, const std::string& printer) {
     const std::size_t oldest = steps.size() - std::min(steps.size(), printer.empty() ? 1 : kLookBack);
     for (std::size_t i = steps.size(); i-- > oldest;)
@@ -134,8 +137,8 @@ class LogReader {
   TrainerLog trainer_;
   MlperfLog mlperf_;
   StepLog log_;
-  std::optional<std::int64_t> batch_;    ///< that the log states beside the steps
-  std::optional<double> bridge_tflops_;  ///< of the line before Megatron's
+  std::optional<std::int64_t> batch_;    ///< stated by the log apart from the steps
+  std::optional<double> bridge_tflops_;  ///< from the line before Megatron's
   std::optional<std::size_t> run_;       ///< the framework of the first step
   Status mixed_;
 };
@@ -242,7 +245,7 @@ Result<StepLog> LogReader::finish() {
   return std::move(log_);
 }
 
-/// Value at a share of the way from the smallest to the largest.
+/// Returns the value at a share of the sorted range, from smallest to largest.
 double quartile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
   return values[static_cast<std::size_t>(std::floor(share * static_cast<double>(values.size() - 1) + 0.5))];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short excerpts in each framework's documented form; figures invented.
+// Tests short excerpts in each framework's documented form with invented figures.
 #include "runlog/step_log.h"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostBars = 1000;
 constexpr std::size_t kMostSteps = 1'000'000;
 
-/// "1:02:03", "05:31" -> seconds; nothing: another text.
+/// Returns the seconds in "1:02:03" or "05:31"; nothing for another text.
 std::optional<double> clock_of(std::string_view text) {
   double seconds = 0;
   for (int parts = 0; parts < 3; ++parts) {
@@ -26,7 +26,7 @@ std::optional<double> clock_of(std::string_view text) {
   return std::nullopt;
 }
 
-/// "'train_runtime': 101.6" or "'train_runtime': '101.6'".
+/// Reads "'train_runtime': 101.6" or "'train_runtime': '101.6'".
 std::optional<double> quoted_number(std::string_view text, std::string_view key) {
   auto rest = after(text, key);
   if (!rest || !rest->starts_with(":")) return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<double> quoted_number(std::string_view text, std::string_view key)
   return leading_number(value);
 }
 
-/// The last word before `end` that is a whole number.
+/// Returns the last word before `end` that is a whole number.
 std::optional<std::int64_t> number_before(std::string_view text, std::size_t end) {
   std::size_t begin = end;
   while (begin > 0 && text[begin - 1] >= '0' && text[begin - 1] <= '9') --begin;
@@ -47,7 +47,7 @@ struct BarLine {
   double elapsed_s = 0, seconds = 0, resolution = 0;
 };
 
-/// "… 120/690 [05:31<26:02,  2.74s/it]"; nothing: no bar, or one without a rate.
+/// Reads "… 120/690 [05:31<26:02,  2.74s/it]"; nothing without a bar, or for one without a rate.
 std::optional<BarLine> bar_line(std::string_view text) {
   const std::size_t open = text.find(" [");
   if (open == std::string_view::npos) return std::nullopt;
@@ -103,7 +103,7 @@ void TrainerLog::end(std::int64_t number, std::string_view text) {
   if ((!steps && !samples) || means_.size() == kMostSteps) return;
   LoggedStep step;
   step.line = number;
-  // Three places each: the larger figure is the finer one.
+  // Each has three places, so the larger figure is the finer one.
   if (steps && (!samples || *steps >= *samples)) {
     step.seconds = 1 / *steps;
     mean_resolution_ = 0.0005 / *steps;

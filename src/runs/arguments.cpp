@@ -33,7 +33,7 @@ bool is_zero(const Arguments& a, const char* name) {
   return s.find_first_not_of("0.") == std::string::npos;
 }
 
-/// Layers or updates that a uniform decoder does not have.
+/// Returns a flag for layers or updates that a uniform decoder does not have; empty without one.
 std::string unsupported_flag(const Arguments& a) {
   for (const char* flag :
        {"--multi-latent-attention", "--moe-layer-freq", "--moe-shared-expert-intermediate-size", "--mtp-num-layers",
@@ -62,14 +62,14 @@ DecoderShape shape_flags(const Arguments& a) {
   return s;
 }
 
-/// Words of a tokenizer (megatron/training/tokenizer/tokenizer.py and the vocabulary files its examples name). Sizes
-/// that depend on a model file are not here.
+/// Returns the vocabulary of a tokenizer (megatron/training/tokenizer/tokenizer.py and the vocabulary files that its
+/// examples name). Sizes that depend on a model file are not included.
 std::optional<std::int64_t> tokenizer_words(const Arguments& a, const std::string& recorded, bool encoder) {
   const std::string type = text(a, "--tokenizer-type", recorded.c_str());
   const std::int64_t extra = number(a, "--vocab-extra-ids").value_or(0);
-  // bert-large-uncased-vocab.txt
+  // This is the size of bert-large-uncased-vocab.txt.
   if (type == "BertWordPieceLowerCase" || (type.empty() && encoder)) return 30522 + extra;
-  // bert-large-cased-vocab.txt
+  // This is the size of bert-large-cased-vocab.txt.
   if (type == "BertWordPieceCase") return 28996 + extra;
   if (type == "GPT2BPETokenizer") return 50257 + extra;  // gpt2-vocab.json
   if (type == "Llama2Tokenizer") return 32000;           // Llama 2's tokenizer.model
@@ -104,18 +104,19 @@ std::optional<MegatronArguments> megatron_arguments(const RunRecord& record) {
 void apply_memory_flags(const RunRecord& record, bool unfused, EngineModel& engine) {
   const Arguments& a = record.arguments;
   const std::string backend = text(a, "--attention-backend", "auto");
-  // megatron/training/arguments.py: --transformer-impl transformer_engine unless given; Megatron's own layers (local)
-  // keep the scores.
+  // The default of --transformer-impl is transformer_engine (megatron/training/arguments.py). Megatron's own layers
+  // (local) keep the scores.
   const bool local = text(a, "--transformer-impl", "transformer_engine") == "local" || backend == "local";
   engine.memory.activations =
       unfused || local || backend == "unfused" ? ActivationPolicy::megatron_2022_unfused : ActivationPolicy::fused_attention;
-  engine.memory.keeps_score_buffer =
-      local;  // core/transformer/dot_product_attention.py; Transformer Engine's own attention frees them
+  // The local layers keep the scores (core/transformer/dot_product_attention.py); Transformer Engine's own attention
+  // frees them.
+  engine.memory.keeps_score_buffer = local;
   engine.memory.workspace.transformer_engine = local ? 0 : given(a, "--moe-grouped-gemm") ? 5 : 1;
   if (given(a, "--cross-entropy-loss-fusion")) {
-    // native: compiled pieces hand on an fp32 copy and write the exponential beside it
-    // (megatron/core/fusions/fused_cross_entropy.py);
-    // te: one kernel that turns the logits into their gradient in place
+    // With native, compiled pieces pass on an fp32 copy and also write the exponential
+    // (megatron/core/fusions/fused_cross_entropy.py). With te, one kernel turns the logits into their gradient in
+    // place.
     engine.memory.loss =
         text(a, "--cross-entropy-fusion-impl", "native") == "te" ? LossPolicy{2, 0, 0, 0} : LossPolicy{4, 6, 2, 0};
   }
@@ -124,13 +125,13 @@ void apply_memory_flags(const RunRecord& record, bool unfused, EngineModel& engi
     engine.memory.loss.deferred = limit > 0 && limit < INT32_MAX ? static_cast<std::int32_t>(limit) : INT32_MAX;
   }
   engine.memory.workspace.deterministic = given(a, "--deterministic-mode");
-  // Without a backend named, Transformer Engine takes cuDNN or FlashAttention-3 on Hopper and FlashAttention-2
+  // Without a named backend, Transformer Engine takes cuDNN or FlashAttention-3 on Hopper and FlashAttention-2
   // elsewhere.
   const bool hopper = record.gpu.type.find("H100") != std::string::npos || record.gpu.type.find("H200") != std::string::npos;
   engine.memory.copies_attention_output = backend != "fused" && !hopper;
   if (const auto multiple = number(a, "--make-vocab-size-divisible-by"))
     engine.memory.vocabulary_multiple = static_cast<std::int32_t>(*multiple);
-  // fp16 gradients stay in fp16; bf16 ones are accumulated in fp32 unless told otherwise.
+  // fp16 gradients stay in fp16. bf16 gradients are accumulated in fp32 unless a flag changes that.
   if (given(a, "--grad-reduce-in-bf16") || (given(a, "--fp16") && !given(a, "--accumulate-allreduce-grads-in-fp32")))
     engine.memory.states.gradient = engine.memory.states.reduce = 2;
   const auto bytes = [&](const char* flag, std::int32_t otherwise) {

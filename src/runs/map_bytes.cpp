@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the bytes of a mixed run say: how long its update in host memory takes, and whether its network can have carried
-// what its configuration moves.
+// Derives two facts from the bytes of a mixed run: how long its update in host memory takes, and whether its network
+// can have carried the traffic of its configuration.
 #include <algorithm>
 
 #include "base/format.h"
@@ -11,18 +11,19 @@ namespace espalier::runs {
 
 namespace {
 
-/// Bytes a parameter that cross the bus: its gradient down and the parameter up, both as fp32 (optimizer/optimizer.py
-/// of DT-FM, Fp16Optimizer with offload).
+/// Counts the bytes per parameter that cross the bus: its gradient down and the parameter up, both as fp32
+/// (optimizer/optimizer.py of DT-FM, Fp16Optimizer with offload).
 constexpr double kBusBytes = 8;
-/// Bytes a parameter of host memory: the check for infinities reads the gradient, plain SGD reads both and writes the
-/// parameter.
+/// Counts the bytes per parameter of host memory: the check for infinities reads the gradient, plain SGD reads both
+/// and writes the parameter.
 constexpr double kHostBytes = 16;
-constexpr double kPageableBus = 3e9;  ///< bytes/s of copies from and to pageable memory over PCIe 3.0 x16: prior
+/// This prior is the bytes/s of copies from and to pageable memory over PCIe 3.0 x16.
+constexpr double kPageableBus = 3e9;
 constexpr double kHostMemory = 1e10;  ///< bytes/s that one process gets of its host's memory: prior
 constexpr double kHalf = 2;           ///< bytes of a gathered parameter
 
-/// How often ZeRO 3 moves every parameter between nodes in a micro-batch: gathers before the forward and the backward
-/// pass, the reduction of gradients after it.
+/// Counts how often ZeRO 3 moves every parameter between nodes in a micro-batch: gathers before the forward and the
+/// backward pass, the reduction of gradients after it.
 constexpr double kPassesOfZero3 = 3;
 
 }  // namespace
@@ -34,8 +35,9 @@ EngineModel& Mapper::own_engine() {
   return engine;
 }
 
-/// FrameworkCoefficients::tensor_communication was fitted on groups inside nodes, where it stands for launches and for
-/// ranks that wait for each other. Over TCP the bytes take a hundred times as long, and these take what they did.
+/// Adjusts tensor groups between nodes. FrameworkCoefficients::tensor_communication was fitted on groups inside
+/// nodes, where it represents launches and ranks that wait for each other. Over TCP the bytes take a hundred times as
+/// long, and these costs stay the same.
 void Mapper::map_tensor_groups() {
   const std::vector<NodeGroup>& groups = run_.job.cluster.groups;
   const bool between = std::any_of(groups.begin(), groups.end(),
@@ -55,9 +57,9 @@ void Mapper::map_update_in_host_memory() {
        "(priors)");
 }
 
-/// A ring over N nodes takes P · (N − 1) / N bytes into every node for each gather and each reduction of P, whatever
-/// else it does. A run that is measured to be faster than the interface of a node takes for that did not have the
-/// micro-batches that the record states.
+/// Checks the traffic of ZeRO 3. For each gather and each reduction of P, a ring over N nodes moves at least P · (N −
+/// 1) / N bytes into every node. A run that was measured to be faster than a node's interface allows did not have the
+/// micro-batches of its record.
 void Mapper::check_bytes_of_zero3() {
   const RunNetwork& network = r_.mixture.network;
   const Cluster& cluster = run_.job.cluster;

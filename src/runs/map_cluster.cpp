@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The devices of a run and what lies between them.
+// Maps the devices of a run and the links between them.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@ namespace espalier::runs {
 
 namespace {
 
-/// The first that speaks of the source; null: none.
+/// Returns the first entry for the source; null where there is none.
 const job::ClusterDefault* of_source(const std::vector<job::ClusterDefault>& all, const std::string& source) {
   const auto speaks = [&](const job::ClusterDefault& d) { return job::mentions(source, d.sources); };
   const auto found = std::find_if(all.begin(), all.end(), speaks);
@@ -123,7 +123,7 @@ void Mapper::write_host(base::JsonWriter& w) {
 std::int64_t Mapper::device_count() {
   if (r_.gpu.count) return count(r_.gpu.count, "gpu.count");
   if (!r_.dp && arguments_ && !arguments_->distributed_optimizer && r_.zero_stage.value_or(0) == 0) {
-    // Without sharding a rank's memory does not depend on how many replicas there are; its step time does.
+    // Without sharding, a rank's memory does not depend on the number of replicas; its step time does.
     const std::int64_t model = r_.tp.value_or(1) * r_.pp.value_or(1) * r_.cp.value_or(1);
     const std::int64_t n = model >= 1 && model < 8 && 8 % model == 0 ? 8 : model;
     if (n < 1 || n > (1 << 20)) skip("gpu.count missing and degrees out of range");

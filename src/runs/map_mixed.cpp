@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cluster of a record that states its nodes and what joins them as figures: `device_groups` and `network`.
+// Maps the cluster of a record that states its nodes and their network as figures: `device_groups` and `network`.
 //
-// Rates of `network` are those of one node and one direction, shared by its devices, over TCP on Ethernet: one
-// interface of that rate a node (the fabric's coefficients are those of the catalogue), of which NCCL's sockets move as
-// much as they can. A delay is what a hop takes. What joins devices inside a node is the device's usual fabric:
-// `intra_gbps` of such records is what a scheduler assumed, not what was measured.
+// Rates of `network` are those of one node and one direction, shared by its devices, over TCP on Ethernet. There is
+// one interface of that rate per node (the fabric's coefficients are those of the catalogue). NCCL's sockets move as
+// much of it as they can. A delay is the time of a hop. Devices inside a node are joined by their usual fabric:
+// `intra_gbps` of such records is an assumption of a scheduler, not a measurement.
 //
 // The ramp ρ·√(L·V) of collectives over TCP (cost/collective.h) was measured on nodes of 100 Gb/s with the hop of TCP
-// itself. It is time that hosts need, and hosts need no more of it because the wire is slower or longer: ρ√(L·V) keeps
-// the value that it has at 100 Gb/s and that hop where ρ(rate, hop) = ρ · √(rate / 100 Gb/s) · √(hop of TCP / hop).
+// itself. It is time that hosts need, and a slower or longer wire does not add to it. The ramp keeps its value at 100
+// Gb/s and that hop where ρ(rate, hop) = ρ · √(rate / 100 Gb/s) · √(hop of TCP / hop).
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -21,27 +21,26 @@ namespace espalier::runs {
 
 namespace {
 
-constexpr double kTcpHop = 116.9e-6;   ///< of a small message over TCP, as data/calibration/fabrics.yaml has it for
-                                       ///< Ethernet
-constexpr double kTcpRamp = 1.261;     ///< as data/calibration/fabrics.yaml has it for Ethernet,
+/// This is the hop of a small message over TCP, as in data/calibration/fabrics.yaml for Ethernet.
+constexpr double kTcpHop = 116.9e-6;
+constexpr double kTcpRamp = 1.261;     ///< as in data/calibration/fabrics.yaml for Ethernet,
 constexpr double kTcpRampGbits = 100;  ///< fitted on nodes of this rate (data/README.md, networks)
-/// Of the line rate, as data/calibration/fabrics.yaml has it for Ethernet.
+/// Gives the share of the line rate, as in data/calibration/fabrics.yaml for Ethernet.
 constexpr double kTcpEfficiency = 0.95;
-/// What NCCL moves through the TCP sockets of a node, whatever its network would carry: 1.95 GB/s, the best of 1 to 8
-/// rings of NCCL 2.4.2, and
-/// 12.8 and 18.4 Gb/s where iperf3 shows 92 (github.com/NVIDIA/nccl issue 209); 1.1 to 1.5 GB/s of 100 Gb/s for large
-/// buckets under NCCL 2.8 (issue 450).
+/// Limits the rate that NCCL moves through the TCP sockets of a node, whatever its network could carry. It is 1.95
+/// GB/s, the best of 1 to 8 rings of NCCL 2.4.2. Other measurements are 12.8 and 18.4 Gb/s where iperf3 shows 92
+/// (github.com/NVIDIA/nccl issue 209), and 1.1 to 1.5 GB/s of 100 Gb/s for large buckets under NCCL 2.8 (issue 450).
 constexpr double kNcclSocketGbits = 15.6;
 constexpr std::int64_t kMostNodes = 1 << 16;
 
-/// Microseconds of a hop under a stated delay, which is all of it; never less than TCP takes.
+/// Returns the microseconds of a hop: the stated delay, but never less than TCP takes.
 double hop_us(double delay_ms) { return std::max(delay_ms * 1e3, kTcpHop * 1e6); }
 
 double ramp_of(double gbits, double delay_ms) {
   return kTcpRamp * std::sqrt(std::min(1.0, gbits / kTcpRampGbits) * kTcpHop * 1e6 / hop_us(delay_ms));
 }
 
-/// "V100-16GB" -> 16.
+/// Returns the memory size in a name: "V100-16GB" gives 16.
 std::optional<double> size_named(const std::string& kind) {
   const std::string text = base::lower(kind);
   const std::size_t unit = text.rfind("gb");
@@ -121,7 +120,7 @@ void Mapper::read_case() {
     case_ = std::move(read).value();
     return;
   }
-  // Rates of the record itself are enough for the cluster.
+  // The record's own rates are enough for the cluster.
   if (!network.inter_gbps) skip("matrix cannot be read", read.error().message());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model of a run: published, configured, or described by its sizes.
+// Maps the model of a run: published, configured, or described by its sizes.
 #include <algorithm>
 #include <cmath>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the ranks of a mixed run lie, and which layers its stages hold: as the record says, on devices that the cluster
+// Maps the places of a mixed run's ranks, and the layers of its stages. The ranks are on devices that the cluster
 // numbers group by group.
 //
-//   default             ranks in the order of the machines: as the matrix file tells it, else as the cluster numbers
-//                       them
+//   default             ranks in the order of the machines: as in the matrix file, else as the cluster numbers them
 //   random, seeded      the map of that seed in the matrix file
-//   scheduled           the best places found (planner/placement_search.h)
+//   scheduled           the best places found (planner/placement_search.h).
+//
 // A stage may hold an uneven part of the layers (`stages[].layer_list_range`).
 #include <algorithm>
 #include <numeric>
@@ -23,7 +23,7 @@ namespace espalier::runs {
 
 namespace {
 
-/// Devices in the order of machines whose sizes follow each other so; empty where the cluster has other nodes.
+/// Returns devices in the order of machines with these consecutive sizes; empty where the cluster has other nodes.
 std::vector<std::int64_t> in_order_of(const Cluster& cluster, const std::vector<std::int64_t>& sizes) {
   std::vector<std::int64_t> next(cluster.groups.size(), 0), out;
   for (const std::int64_t size : sizes) {
@@ -36,11 +36,11 @@ std::vector<std::int64_t> in_order_of(const Cluster& cluster, const std::vector<
   return static_cast<std::int64_t>(out.size()) == cluster.devices() ? out : std::vector<std::int64_t>{};
 }
 
-/// Gives the places of a plan, in their usual order of ranks, other devices.
+/// Moves the places of a plan, in their usual order of ranks, to other devices.
 void move_devices(Plan& plan, const std::vector<std::int64_t>& device_of) {
   std::vector<std::int64_t> each = device_of;
   std::sort(each.begin(), each.end());
-  // every device once
+  // The map must contain every device once.
   for (std::size_t n = 0; n < each.size(); ++n) ESPALIER_CHECK(each[n] == static_cast<std::int64_t>(n));
   for (Stage& stage : plan.only_pipeline().stages) {
     std::vector<DeviceRange> moved;
@@ -85,15 +85,15 @@ void Mapper::place_ranks(Plan& plan) {
   move_devices(plan, order);
 }
 
-/// Layers of the model from ranges of a framework's list: [embedding, blocks, head] with entries that hold nothing
-/// among them.
+/// Sets the model's layers from ranges of a framework's list: [embedding, blocks, head] with entries among them that
+/// hold nothing.
 void Mapper::place_layers(Plan& plan) {
   const std::vector<RunStage>& stages = r_.mixture.stages;
   const auto blocks = static_cast<std::int64_t>(run_.job.model.blocks());
   const bool ranges = std::all_of(stages.begin(), stages.end(), [](const RunStage& s) { return s.layer_range.size() == 2; });
   if (stages.empty() || !ranges || run_.schedule.virtual_stages != 1) return;
   const std::int64_t entries = stages.back().layer_range.back();
-  // Of DeepSpeed's list for Megatron: embedding, a function, blocks, a function, the last norm, the head, the loss
+  // DeepSpeed's list for Megatron holds embedding, a function, blocks, a function, the last norm, the head, the loss
   // (megatron/model/gpt2_model.py).
   const std::int64_t before = entries == blocks ? 0 : entries == blocks + 6 ? 2 : entries == blocks + 2 ? 1 : -1;
   if (before < 0 || stages.size() != plan.only_pipeline().stages.size())
@@ -108,7 +108,7 @@ void Mapper::place_layers(Plan& plan) {
     range.last = static_cast<std::int32_t>(last);
     if (range.strategy.recompute.kind == RecomputeKind::full)
       range.strategy.recompute.layers = static_cast<std::int32_t>(std::min(last, blocks) - std::max<std::int64_t>(1, first) + 1);
-    // Full recomputation is of blocks: a stage of the embedding or the head alone has none.
+    // Full recomputation covers blocks, so a stage of only the embedding or the head has none.
     if (range.strategy.recompute.kind == RecomputeKind::full && range.strategy.recompute.layers <= 0)
       range.strategy.recompute = {};
     next = until;
@@ -118,7 +118,7 @@ void Mapper::place_layers(Plan& plan) {
 void Mapper::place_run() {
   const RunMixture& m = r_.mixture;
   if (!m.network.stated()) return;
-  // Who waits for the arrival of each message waits for the way too.
+  // A rank that waits for the arrival of each message also waits for its latency.
   const bool asynchronous = framework_ != nullptr && framework_->overlap.p2p;
   run_.wan_latency = asynchronous && run_.schedule.stages > 1 && planner::is_wan_latency(m.network.delay_ms.value_or(0) * 1e-3);
   const bool places = run_.job.cluster.groups.size() > 1 || job::mentions(m.placement, {"random", "scheduled"});
@@ -128,7 +128,7 @@ void Mapper::place_run() {
   if (places) place_ranks(plan);
   if (!skip_ && layers) place_layers(plan);
   if (skip_) return;
-  // a configuration that keeps the rules, moved to other devices or cut elsewhere
+  // The configuration keeps the rules, moved to other devices or cut elsewhere.
   ESPALIER_CHECK(!validate(plan).has_value());
   run_.plan = std::move(plan);
 }

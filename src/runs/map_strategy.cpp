@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration of a run: degrees, schedule, ZeRO, recomputation and overlap.
+// Maps the configuration of a run: degrees, schedule, ZeRO, recomputation and overlap.
 #include <algorithm>
 #include <cmath>
 
@@ -70,7 +70,7 @@ void Mapper::map_experts() {
   }
 }
 
-/// Experts of a stage divide its devices: where ep · etp does not, expert tensor parallelism was off.
+/// Switches off expert tensor parallelism where ep · etp does not divide the devices of a stage.
 void Mapper::split_experts_that_fit() {
   Strategy& s = run_.strategy;
   const std::int64_t data = s.dp > 0 ? s.dp : run_.job.cluster.devices() / (std::int64_t{s.tp} * s.cp * run_.schedule.stages);
@@ -89,10 +89,10 @@ std::int32_t Mapper::expert_degree() {
 }
 
 std::int64_t Mapper::chunks_per_stage() {
-  // "1f1b" names the family: where vpp is unsaid too, the recipe decides between plain and interleaved 1F1B
+  // "1f1b" names the family. Where vpp is not given either, the recipe decides between plain and interleaved 1F1B.
   const Schedule& plain = run_.schedule;
   const std::int64_t blocks = run_.job.model.blocks();
-  // The fork's "1F1B-I" has a block a chunk; where blocks do not divide, what is published as vpp is rounded down.
+  // The fork's "1F1B-I" has one block per chunk. Where blocks do not divide, the published vpp is rounded down.
   if (r_.vpp.value_or(1) > 1 && blocks % (plain.stages * *r_.vpp) != 0)
     if (const auto* d = framework_default("vpp"); d != nullptr && d->value == "blocks")
       return (blocks + plain.stages - 1) / plain.stages;
@@ -208,24 +208,25 @@ void Mapper::map_recompute() {
     recompute.layers = static_cast<std::int32_t>(std::max<std::int64_t>(1, run_.job.model.blocks() / *every));
   } else if (is({"full", "true", "yes", "on", "all", "block", "full_remat", "save_nothing", "save_out_proj"})) {
     recompute.kind = RecomputeKind::full;
-    // all blocks; --recompute-num-layers counts layers of a checkpointed unit under the uniform method
+    // All blocks are recomputed. Under the uniform method, --recompute-num-layers counts layers of a checkpointed
+    // unit.
     recompute.layers = 0;
   } else if (const auto modules = named_modules(kind)) {
     recompute = {RecomputeKind::selective, 0, *modules};
   } else if (recomputes_attention_alone(kind) && attention_alone()) {
-    recompute = {// --recompute-modules is core_attn unless it is given
+    recompute = {// the default of --recompute-modules is core_attn
                  RecomputeKind::selective,
                  0,
                  {RecomputeModule::core_attn}};
   } else if (recomputes_attention_alone(kind) || kind.rfind("minimal", 0) == 0 || kind.rfind("save_dot", 0) == 0 ||
              is({"op", "sac", "core_attn", "dots_saveable"})) {
-    recompute.kind = RecomputeKind::selective;  // matrix products are kept, what lies between them is computed again
+    recompute.kind = RecomputeKind::selective;  // matrix products are kept, the operators between them are recomputed
   } else {
     skip("recompute outside the uniform space", r_.recompute);
   }
 }
 
-/// "selective:layernorm,moe_act", "selective (moe_act)".
+/// Returns the modules in "selective:layernorm,moe_act" or "selective (moe_act)".
 std::optional<RecomputeModules> Mapper::named_modules(const std::string& kind) {
   constexpr std::string_view kSelective = "selective";
   if (kind.rfind(kSelective, 0) != 0) return std::nullopt;
@@ -235,7 +236,8 @@ std::optional<RecomputeModules> Mapper::named_modules(const std::string& kind) {
   return parse_recompute_modules(names);
 }
 
-/// Whether "selective" is Megatron's: attention runs again unless an option of the engine names modules.
+/// Returns whether "selective" is Megatron's, which recomputes attention unless an option of the engine names
+/// modules.
 bool Mapper::attention_alone() const {
   const EngineFamily family = find_engine(run_.job.engine)->family;
   const std::vector<std::string>& options = r_.techniques.options;
@@ -266,7 +268,7 @@ void Mapper::map_overlap() {
                           replicates_weights(has_experts(run_.job.model), s) &&
                           (engine->runs.zero_grad_overlap || !s.shards_optimizer());
   s.overlap.param_gather = wanted.param_gather && engine->runs.overlap_param_gather && s.shards_optimizer();
-  // Megatron overlaps messages under interleaving alone.
+  // Megatron overlaps messages only under interleaving.
   const bool any_schedule = engine->family == EngineFamily::generic || !engine->runs.chooses_overlap;
   s.overlap.p2p = wanted.p2p && engine->runs.overlap_p2p && run_.schedule.stages > 1 &&
                   (any_schedule || run_.schedule.kind == ScheduleKind::interleaved);

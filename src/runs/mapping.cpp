@@ -26,7 +26,8 @@ bool is_recipe_of(const job::FrameworkDefault::Recipe& recipe, const RunRecord& 
          holds(record.precision, recipe.precision);
 }
 
-/// The published recipe that says which options a record ran with that does not say it itself; null: there is none.
+/// Returns the published recipe whose options apply to a record that does not state its own; null where there is
+/// none.
 const job::FrameworkDefault::Recipe* published_options(const job::FrameworkDefault* framework, const RunRecord& record) {
   if (framework == nullptr || record.recipe_stated) return nullptr;
   const auto& all = framework->recipes;
@@ -117,7 +118,7 @@ void Mapper::check_status() {
   if (!r_.irregular.empty()) skip("not uniform", cat(r_.irregular, " has several values"));
   if (arguments_ && !arguments_->unsupported.empty()) skip("outside the uniform space", arguments_->unsupported);
   if (!r_.techniques.unknown.empty()) skip("technique unknown", r_.techniques.unknown);
-  // Master weights in host memory change the update alone (map_bytes.cpp).
+  // Master weights in host memory change only the update (map_bytes.cpp).
   const bool update_alone = r_.mixture.network.stated() && job::mentions(r_.framework, {"dt-fm"});
   if (r_.techniques.offload && !update_alone && !r_.offloaded_blocks)
     skip("outside the uniform space", "activations or states are kept in host memory");
@@ -201,8 +202,8 @@ void Mapper::map_state() {
 
 namespace {
 
-/// A device's half of the Grace of a GB200: LPDDR5X of 480 GB at 512 GB/s, NVLink-C2C of 450 GB/s each way (NVIDIA's
-/// data sheet; its figures of a link that two devices share, an estimate of what each gets).
+/// Describes a device's half of the Grace of a GB200: LPDDR5X of 480 GB at 512 GB/s, NVLink-C2C of 450 GB/s each way.
+/// The figures are from NVIDIA's data sheet; for the link that two devices share, they estimate the share of each.
 constexpr double kGraceMemory = 240e9, kGraceBandwidth = 256e9, kGraceLink = 225e9;
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a measured run to a job and a configuration, or to the reason why none can be made. Everything that the record
-// did not say is listed with its source; what has no cited default is not guessed.
+// Maps a measured run to a job and a configuration, or to the reason why none can be made. Everything missing from
+// the record is listed with its source. Values without a cited default are not guessed.
 #pragma once
 
 #include "espalier/validate.h"

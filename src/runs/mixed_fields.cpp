@@ -44,8 +44,9 @@ RunStage stage_of(const RecordFields& f) {
 
 bool is_number(const base::Node& node) { return node.kind == base::NodeKind::integer || node.kind == base::NodeKind::real; }
 
-/// The update itself, and what clips gradients before it. Collectives that stand beside them were measured with the
-/// time that ranks wait in them, which is in the forward and backward passes of others already.
+/// Returns the seconds of the update and of the gradient clipping before it. Collectives next to them were measured
+/// including the time that ranks wait in them. That time is already in the forward and backward passes of other
+/// ranks.
 double update_seconds(const base::Node* operations) {
   constexpr double kLongest = 1e6;
   double sum = 0;
@@ -58,7 +59,7 @@ double update_seconds(const base::Node* operations) {
   return sum;
 }
 
-/// `extra` is of others: what is not there in the expected type is not read (remarks.h, read_extra).
+/// Reads `extra`, which belongs to others: values of an unexpected type are skipped (remarks.h, read_extra).
 void read_mixed_extra(const base::Node* extra, RunMixture& m) {
   if (extra == nullptr || extra->kind != base::NodeKind::mapping) return;
   const auto text = [&](const char* key) {
@@ -78,8 +79,8 @@ void read_mixed_extra(const base::Node* extra, RunMixture& m) {
   m.update_s = update_seconds(extra->find("mean_other_ops_s"));
 }
 
-/// Replicas that state a tensor degree: the record's own where all state the same, else not uniform. Measured durations
-/// need none.
+/// Reads replicas that state a tensor degree. Where all state the same, it is the record's own; else the run is not
+/// uniform. Measured durations need none.
 void read_own_degrees(RunRecord& record) {
   for (const RunStage& stage : record.mixture.stages)
     for (const RunReplica& replica : stage.replicas) {

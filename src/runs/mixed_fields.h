@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a record of a run on unequal devices or links says beside the usual fields: device_groups, network, stages, and
-// of `extra` the placement, the exchange of gradients, the micro-batches of a replica and what the end of a step took
-// (docs/file-formats.md, "Measured runs").
+// Reads the additional fields of a record of a run on unequal devices or links: device_groups, network and stages.
+// From `extra` it reads the placement, the exchange of gradients, the micro-batches of a replica and the duration of
+// a step's end (docs/file-formats.md, "Measured runs").
 #pragma once
 
 #include "espalier/measured_runs.h"

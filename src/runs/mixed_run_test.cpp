@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of runs on unequal devices and links: invented ones.
+// Tests invented records of runs on unequal devices and links.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ std::string replaced_recompute(std::string text) {
   return text.replace(text.find(none), none.size(), R"("recompute": "full")");
 }
 
-// (2 + 2 − 1) · 0.3 = 0.9 s, and 0.05 s of update and clipping; the reduction contains waiting and is not added.
+// (2 + 2 − 1) · 0.3 = 0.9 s, and 0.05 s of update and clipping. The reduction contains waiting and is not added.
 TEST(MixedRuns, MeasuredDurationsAreReplayed) {
   const Validation v = validate_runs(file_of(kReplay), planner::predict);
   ASSERT_EQ(v.results.size(), 1U);
@@ -70,7 +70,7 @@ TEST(MixedRuns, AsynchronousOnesAreSkippedByName) {
   EXPECT_EQ(std::get<RunSkip>(mapping).reason, "asynchronous training");
 }
 
-/// 2 × 4 + 4 × 1 V100 at 10 Gb/s.
+/// Returns 2 × 4 + 4 × 1 V100 at 10 Gb/s.
 std::string mixed(const std::string& more) {
   return R"({"id": "m", "source": "lab", "model": {"name": "GPT-tiny", "layers": 8, "hidden": 1024, "ffn": 4096, "heads": 16}, "seq": 1024, )"
          R"("gpu": {"type": "V100-SXM2-16GB", "mem_gb": 16, "count": 12}, "device_groups": [{"kind": "V100-16GB", "nodes": 2, "per_node": 4}, )"
@@ -92,7 +92,7 @@ TEST(MixedRuns, StagesAcrossNodeGroupsAreMappedAndPriced) {
   EXPECT_GT(prediction->iteration_ns, 0);
 }
 
-// Groups of devices on a network that cannot be read are no run on the usual one.
+// Groups of devices on an unreadable network are not mapped to the usual one.
 TEST(MixedRuns, GroupsOnAnUnknownNetworkAreRefused) {
   const std::string degrees = R"("framework": "Megatron-LM", "pp": 2, "dp": 6, "zero_stage": 0, "schedule": "1F1B")";
   for (const std::string& network : {std::string(), std::string(R"(, "network": {"kind": "a fast one"})")}) {
@@ -102,7 +102,7 @@ TEST(MixedRuns, GroupsOnAnUnknownNetworkAreRefused) {
   }
 }
 
-// Entries of 0, 1 + 8 and 0 blocks: the first stage holds the embedding alone, and nothing of it is recomputed.
+// With entries of 0, 1 + 8 and 0 blocks, the first stage holds only the embedding, and nothing of it is recomputed.
 TEST(MixedRuns, AStageMayHoldTheEmbeddingAlone) {
   const auto mapping = map_run(record(replaced_recompute(mixed(
       R"("framework": "Megatron-LM", "pp": 2, "dp": 6, "zero_stage": 0, "schedule": "1F1B", "network": {"inter_gbps": 10}, )"
@@ -134,7 +134,7 @@ TEST(MixedRuns, ReplicasMayStateTheirTensorDegree) {
   EXPECT_EQ(with("4", "2").irregular, "tp");
 }
 
-/// Eight nodes of one V100.
+/// Returns eight nodes of one V100.
 std::string equal(const std::string& more) {
   return R"({"id": "e", "source": "lab", "model": {"name": "GPT-tiny", "layers": 8, "hidden": 1024, "ffn": 4096, "heads": 16}, "seq": 1024, )"
          R"("gpu": {"type": "V100-SXM2-16GB", "mem_gb": 16, "count": 8}, "device_groups": [{"kind": "V100-16GB", "nodes": 8, "per_node": 1}], )"
@@ -150,14 +150,14 @@ FabricLevel network_of(const std::string& network) {
   return std::get<MappedRun>(mapping).job.cluster.inter.front();
 }
 
-// 25 Gb/s carry 3.125 GB/s, NCCL's sockets 1.95; of 10 Gb/s the sockets leave 5 %.
+// 25 Gb/s carry 3.125 GB/s, NCCL's sockets 1.95. At 10 Gb/s the sockets leave 5 %.
 TEST(MixedRuns, SocketsLimitFastNetworks) {
   const auto rate = [](const FabricLevel& l) { return l.bandwidth.count() * l.efficiency; };
   EXPECT_NEAR(rate(network_of(R"({"inter_gbps": 25})")), 1.95e9, 1e6);
   EXPECT_NEAR(rate(network_of(R"({"inter_gbps": 10})")), 0.95 * 1.25e9, 1e6);
 }
 
-// ρ√(L·V) is to be the same: V is ten times that of 100 Gb/s, L that of the hop of TCP (116.9 us) or 10 ms.
+// ρ√(L·V) must be the same: V is ten times that of 100 Gb/s, L that of the hop of TCP (116.9 us) or 10 ms.
 TEST(MixedRuns, SlowWiresKeepTheRampOfTheirHosts) {
   EXPECT_NEAR(network_of(R"({"inter_gbps": 100, "delay_ms": 0.1})").ramp, 1.261, 1e-3);
   EXPECT_NEAR(network_of(R"({"inter_gbps": 10, "delay_ms": 0.1})").ramp, 1.261 * std::sqrt(0.1), 1e-3);
@@ -174,16 +174,15 @@ double seconds_of(const std::string& framework, const std::string& schedule, int
   return v.results.empty() ? 0 : *v.results.front().predicted_s;
 }
 
-// Under GPipe the first micro-batch goes over seven ways, the last gradient comes back over them, and the gradient of
-// the shared table goes from the first stage to the last: 15 · 49 ms more, whatever the number of micro-batches. Where
-// each message is waited for, every micro-batch waits.
+// Under GPipe the first micro-batch crosses seven links and the last gradient comes back over them. The gradient of
+// the shared table goes from the first stage to the last. This adds 15 · 49 ms, whatever the number of micro-batches.
+// Where each message is waited for, every micro-batch waits.
 TEST(MixedRuns, AsynchronousMessagesOverLongWaysFollowEachOther) {
   EXPECT_NEAR(seconds_of("DT-FM", "GPipe", 50) - seconds_of("DT-FM", "GPipe", 1), 15 * 0.049, 1e-6);
   EXPECT_GT(seconds_of("Megatron-LM", "GPipe", 50) - seconds_of("Megatron-LM", "GPipe", 1), 64 * 0.049);
 }
 
-// The same across node groups: all eight micro-batches of a replica wait on their way where each message is waited for,
-// and on the way back.
+// Across node groups, all eight micro-batches of a replica wait in both directions where each message is waited for.
 TEST(MixedRuns, AwaitedMessagesOverLongWaysHoldTheirStages) {
   const auto seconds = [](const std::string& framework, int delay_ms) {
     const Validation v = validate_runs(
@@ -195,14 +194,15 @@ TEST(MixedRuns, AwaitedMessagesOverLongWaysHoldTheirStages) {
   };
   const double awaited = seconds("Megatron-LM", 50) - seconds("Megatron-LM", 1),
                sent = seconds("DT-FM", 50) - seconds("DT-FM", 1);
-  // The last of each way is waited for in either. At 1 ms messages that are not awaited leave a stage idle for some of
-  // what computing takes; at 5 ms and above they do not, and every further millisecond is 14 ms between the two.
+  // In both cases the last message of each direction is waited for. At 1 ms, asynchronous messages leave a stage idle
+  // for part of the compute time. At 5 ms and above they do not, and every further millisecond makes 14 ms of
+  // difference.
   EXPECT_NEAR(awaited - sent, 2 * 7 * 0.049, 0.01);
 }
 
-// 8 · 12 · 1024² parameters and some: 0.2 GB in fp16. Three passes of 8 micro-batches take 8 · 3 · 0.2 · 7/8 = 4.2 GB
-// into every node, 34 s at 1 Gb/s and 3.4 s at 10 Gb/s; a second was measured. One micro-batch a rank at 10 Gb/s: 0.43
-// s.
+// 8 · 12 · 1024² parameters and some are 0.2 GB in fp16. Three passes of 8 micro-batches take 8 · 3 · 0.2 · 7/8 = 4.2
+// GB into every node, 34 s at 1 Gb/s and 3.4 s at 10 Gb/s; a second was measured. One micro-batch per rank at 10 Gb/s
+// takes 0.43 s.
 TEST(MixedRuns, Zero3FasterThanItsNetworkIsSkippedByName) {
   const auto reason = [](int batch, int gbps) {
     const auto mapping = map_run(
@@ -215,7 +215,7 @@ TEST(MixedRuns, Zero3FasterThanItsNetworkIsSkippedByName) {
   EXPECT_EQ(reason(8, 10), "");
 }
 
-// The factor of Megatron-LM's collectives inside nodes, 1.2166, is not that of bytes over TCP between nodes of one
+// The factor of Megatron-LM's collectives inside nodes, 1.2166, does not apply to bytes over TCP between nodes of one
 // device.
 TEST(MixedRuns, TensorGroupsBetweenNodesTakeTheClosedForm) {
   std::string text = equal(
@@ -228,7 +228,7 @@ TEST(MixedRuns, TensorGroupsBetweenNodesTakeTheClosedForm) {
   EXPECT_EQ(run.job.engine_model->coefficients.tensor_communication, 1.0);
 }
 
-// 8 blocks of 12.6 million parameters in 8 stages: 12.6e6 · (8 / 3e9 + 16 / 1e10) = 0.054 s.
+// 8 blocks of 12.6 million parameters in 8 stages take 12.6e6 · (8 / 3e9 + 16 / 1e10) = 0.054 s.
 TEST(MixedRuns, UpdatesInHostMemoryTakeTime) {
   const std::string base =
       R"("framework": "DT-FM", "pp": 8, "dp": 1, "microbatch": 1, "global_batch": 8, "schedule": "GPipe", "network": {"gbps": 10})";
@@ -240,7 +240,7 @@ TEST(MixedRuns, UpdatesInHostMemoryTakeTime) {
   EXPECT_NEAR(more, 0.054, 0.003);
 }
 
-/// A matrix file and a record beside it.
+/// Writes a matrix file, and a record in the same folder.
 class WithMatrix : public testing::Test {
  protected:
   void SetUp() override {
@@ -258,8 +258,8 @@ class WithMatrix : public testing::Test {
 const std::string kTwoStages =
     R"("framework": "Megatron-LM", "pp": 2, "dp": 6, "zero_stage": 0, "schedule": "1F1B", "network": {"case": 0, "inter_gbps": 10, "matrix": "net.json"}, )";
 
-// Machines follow each other as 1 1 4 1 1 4; the cluster numbers the quads 0–7 first: ranks 0–5 are on 8, 9, 0, 1, 2,
-// 3.
+// Machines follow each other as 1 1 4 1 1 4. The cluster numbers the quads 0–7 first, so that ranks 0–5 are on 8, 9,
+// 0, 1, 2, 3.
 TEST_F(WithMatrix, DefaultPlacementFollowsTheOrderOfMachines) {
   const auto mapping = map_run(record(mixed(kTwoStages + R"("extra": {"placement": "default"})"), where()));
   ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<RunSkip>(mapping).detail;
@@ -268,7 +268,7 @@ TEST_F(WithMatrix, DefaultPlacementFollowsTheOrderOfMachines) {
   EXPECT_THAT(devices_of(stages[1].devices), testing::ElementsAre(10, 11, 4, 5, 6, 7));
 }
 
-// The map of seed 7 turns that order round: rank 0 is on the last device of it.
+// The map of seed 7 reverses that order, so that rank 0 is on its last device.
 TEST_F(WithMatrix, RandomPlacementIsThatOfItsSeed) {
   const auto mapping = map_run(record(mixed(kTwoStages + R"("extra": {"placement": "random, seeded", "seed": "7"})"), where()));
   ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<RunSkip>(mapping).detail;
@@ -307,7 +307,8 @@ TEST_F(WithMatrix, RegionsAreGroupsWithLinks) {
   EXPECT_TRUE(planner::predict_plan(run.job, *run.plan));
 }
 
-// 8 blocks in stages of 5 and 3, as a list with the embedding and a function before them and four entries after them.
+// 8 blocks are in stages of 5 and 3, as a list with the embedding and a function before them and four entries after
+// them.
 TEST(MixedRuns, UnevenStages) {
   const auto mapping = map_run(record(mixed(
       R"j("framework": "DeepSpeed + Megatron-LM v1.1.5", "pp": 2, "dp": 6, "zero_stage": 0, "schedule": "1F1B (DeepSpeed pipeline)", )j"

@@ -32,15 +32,16 @@ DecoderShape llama_flags() {
   return s;
 }
 
-/// Sizes that a model may have: what lies outside is refused by the mapping, not tried.
+/// Returns whether the sizes are possible for a model. The mapping rejects sizes outside this range without trying
+/// them.
 bool plausible(const RunModel& m) {
   const auto inside = [](const std::optional<std::int64_t>& v) { return !v || (*v >= 1 && *v <= 1 << 20); };
   return inside(m.layers) && inside(m.hidden) && inside(m.heads) && inside(m.ffn) && inside(m.kv_heads) && inside(m.head_dim) &&
          inside(m.vocab) && inside(m.experts) && inside(m.topk);
 }
 
-/// How far the parameters of this shape are from the stated ones, with tied or separate embeddings, whichever is
-/// closer.
+/// Returns how far the parameters of this shape are from the stated ones, with tied or separate embeddings, whichever
+/// is closer.
 double miss(DecoderShape s, const RunRecord& r) {
   const RunModel& m = r.model;
   s.layers = *m.layers;

@@ -25,7 +25,7 @@ LinkRate rate_of(const Node* node) {
   return {number(node->find("gbps")), number(node->find("delay_ms"))};
 }
 
-/// "A-B": [delay_ms, gbps].
+/// Reads "A-B": [delay_ms, gbps].
 void read_pairs(const Node& across, NetworkCase& out) {
   for (const auto& [name, value] : across.members) {
     const std::size_t dash = name.find('-');
@@ -34,7 +34,7 @@ void read_pairs(const Node& across, NetworkCase& out) {
   }
 }
 
-/// "order of instances 1 1 1 1 4 repeated 8 times" -> those sizes, eight times.
+/// Returns the sizes in "order of instances 1 1 1 1 4 repeated 8 times": those sizes, eight times.
 std::vector<std::int64_t> sizes_in(const std::string& note) {
   constexpr std::string_view kBegin = "order of instances ";
   const std::size_t at = note.find(kBegin);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of rates between places that records of mixed runs name as `network.matrix` (docs/file-formats.md, "Measured
-// runs"):
-//     {cases: {KEY: {regions: [NAME of each device's place], within: {gbps, delay_ms}, across: {gbps, delay_ms} or
-//     {"A-B": [delay_ms, gbps]},
-//                    note}}, random_rank_map: {SEED: [place of each rank]}}
-// KEY is the record's case + 1. Unknown keys are ignored. A note that says "order of instances 1 1 1 1 4 repeated 8
-// times" gives the sizes of nodes in the order of ranks.
+// Reads the file of rates between places that records of mixed runs name as `network.matrix` (docs/file-formats.md,
+// "Measured runs").
+//
+//     {cases: {KEY: {regions:   [NAME of each device's place],
+//                    within:    {gbps, delay_ms},
+//                    across:    {gbps, delay_ms} or {"A-B": [delay_ms, gbps]},
+//                    note}},
+//      random_rank_map: {SEED: [place of each rank]}}.
+//
+// KEY is the record's case + 1. Unknown keys are ignored. The note "order of instances 1 1 1 1 4 repeated 8 times"
+// gives the sizes of nodes in the order of ranks.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +28,12 @@ struct LinkRate {
 };
 
 struct NetworkCase {
-  std::vector<std::string> regions;  ///< of each device; empty: one place
-  LinkRate within, across;           ///< across: of pairs that are not named
+  std::vector<std::string> regions;  ///< region of each device; empty: one place
+  LinkRate within, across;           ///< across: for pairs that are not named
   std::map<std::pair<std::string, std::string>, LinkRate> pairs;
-  std::vector<std::int64_t> node_sizes;                            ///< in the order of ranks; empty: not said
+  std::vector<std::int64_t> node_sizes;                            ///< in the order of ranks; empty: not given
   std::map<std::int64_t, std::vector<std::int64_t>> random_ranks;  ///< by seed
-  /// Of a pair in either direction.
+  /// Returns the rate of a pair in either direction.
   [[nodiscard]] LinkRate between(const std::string& a, const std::string& b) const;
 };
 

@@ -8,7 +8,7 @@ namespace espalier::runs {
 namespace {
 
 constexpr double kMaxNumber = 1e18;
-constexpr std::size_t kMaxItems = 65'536;  ///< of a list in a record
+constexpr std::size_t kMaxItems = 65'536;  ///< length of a list in a record
 
 const Node& nothing() {
   static const Node none;

@@ -17,7 +17,7 @@ bool alnum(char c) { return digit(c) || letter(c); }
 
 bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
-/// The multiplication sign as an x.
+/// Replaces the multiplication sign by an x.
 std::string plain(std::string_view words) {
   constexpr std::string_view kTimes = "\xC3\x97";
   std::string out;
@@ -31,15 +31,15 @@ std::string plain(std::string_view words) {
 
 // ---- networks -----------------------------------------------------------------------------------------------------
 
-/// A figure with its unit, as it stands in the text.
+/// Holds a figure with its unit, as written in the text.
 struct WrittenRate {
   double gbits = 0;
   std::optional<std::int64_t> count;  ///< "8x" before it
   bool per_device = false, per_node = false;
 };
 
-/// Gb/s of "Gb/s", "Gbps", "Gbit/s", "GB/s", "GiB/s", "GbE", "G"; 0: not a rate (a size, a power); negative: a rate of
-/// unknown unit.
+/// Returns the Gb/s of "Gb/s", "Gbps", "Gbit/s", "GB/s", "GiB/s", "GbE", "G". Returns 0 for other quantities (a size,
+/// a power), and a negative number for a rate of unknown unit.
 double gbits_of_unit(std::string_view unit) {
   const std::size_t slash = unit.find('/');
   const bool timed = slash != std::string_view::npos || contains(unit, "ps") || contains(unit, "PS");
@@ -73,7 +73,7 @@ std::size_t skip_spaces(std::string_view s, std::size_t at) {
   return at;
 }
 
-/// "8x", "8 x", "8*" that ends where the figure begins.
+/// Returns the count in "8x", "8 x" or "8*" that ends where the figure begins.
 std::optional<std::int64_t> count_before(std::string_view s, std::size_t begin) {
   while (begin > 0 && s[begin - 1] == ' ') --begin;
   if (begin == 0 || (s[begin - 1] != 'x' && s[begin - 1] != 'X' && s[begin - 1] != '*')) return std::nullopt;
@@ -86,7 +86,7 @@ std::optional<std::int64_t> count_before(std::string_view s, std::size_t begin) 
   return count;
 }
 
-/// "x8", "x 8" behind the unit.
+/// Returns the count in "x8" or "x 8" after the unit.
 std::optional<std::int64_t> count_after(std::string_view s, std::size_t at) {
   at = skip_spaces(s, at);
   if (at >= s.size() || (s[at] != 'x' && s[at] != 'X' && s[at] != '*')) return std::nullopt;
@@ -97,8 +97,8 @@ std::optional<std::int64_t> count_after(std::string_view s, std::size_t at) {
   return whole ? std::optional(count) : std::nullopt;
 }
 
-/// "per GPU", "/GPU", "InfiniBand a device", "per node": said of the figure behind which `rest` begins, before the next
-/// one.
+/// Returns whether words such as "per GPU", "/GPU", "InfiniBand a device" or "per node" follow a figure. `rest`
+/// begins after it, and they must come before the next figure.
 bool follows(std::string_view rest, const std::vector<std::string_view>& things) {
   rest = rest.substr(0, rest.find_first_of("0123456789,;"));
   for (std::size_t at = 0; at < rest.size(); ++at) {
@@ -110,7 +110,7 @@ bool follows(std::string_view rest, const std::vector<std::string_view>& things)
   return false;
 }
 
-/// All figures with a unit of a rate; `unknown` is the first whose unit is not known.
+/// Returns all figures with a unit of a rate. `unknown` is the first one with an unknown unit.
 std::vector<WrittenRate> rates_of(std::string_view s, std::string& unknown) {
   std::vector<WrittenRate> out;
   for (std::size_t i = 0; i < s.size(); ++i) {
@@ -140,7 +140,7 @@ std::vector<WrittenRate> rates_of(std::string_view s, std::string& unknown) {
   return out;
 }
 
-/// "4 links", "8 NICs", "2 ports".
+/// Reads "4 links", "8 NICs" or "2 ports".
 std::optional<std::int64_t> count_of_links(std::string_view s) {
   const std::string small = base::lower(s);
   for (std::size_t i = 0; i < small.size(); ++i) {
@@ -157,8 +157,8 @@ std::optional<std::int64_t> count_of_links(std::string_view s) {
   return std::nullopt;
 }
 
-/// Generations whose name stands for a rate of a port (InfiniBand Trade Association roadmap, 4x ports; Intel OPA 100;
-/// HPE Slingshot).
+/// Returns the port rate of a generation's name (InfiniBand Trade Association roadmap, 4x ports; Intel OPA 100; HPE
+/// Slingshot).
 std::optional<WrittenRate> rate_of_generation(std::string_view words) {
   static constexpr std::array<std::pair<std::string_view, double>, 15> kGenerations{{{"omni-path", 100},
                                                                                      {"omnipath", 100},
@@ -186,20 +186,21 @@ std::optional<WrittenRate> rate_of_generation(std::string_view words) {
   return std::nullopt;
 }
 
-/// The NICs of a node that a figure speaks of. `generation`: the kind of port that the words name.
+/// Returns the NICs of a node that a figure describes. `generation` is the kind of port that the words name.
 NetworkWords network_of(const WrittenRate& r, std::optional<std::int64_t> links, std::int64_t devices_per_node,
                         const std::optional<WrittenRate>& generation) {
   if (r.per_device) return {r.count.value_or(1) * devices_per_node, r.gbits};
   if (r.count) return {r.count, r.gbits};
   if (links && *links > 0) return {links, r.per_node ? r.gbits / static_cast<double>(*links) : r.gbits};
-  // The rate of one port: how many there are stands before its name, or nowhere.
+  // The figure is the rate of one port. The number of ports comes before its name, or nowhere.
   if (!r.per_node && generation && r.gbits == generation->gbits) return {generation->count, r.gbits};
   return {1, r.gbits};
 }
 
 double total_gbits(const NetworkWords& n) { return static_cast<double>(n.nics.value_or(1)) * n.gbits; }
 
-/// Two figures of one text: the same total, the rate of one NIC said twice, or one NIC's rate and what a node has.
+/// Returns whether two figures of one text agree: the same total, the rate of one NIC twice, or one NIC's rate and
+/// the node's total.
 bool same_network(const NetworkWords& a, const NetworkWords& b) {
   return total_gbits(a) == total_gbits(b) || a.gbits == b.gbits || a.gbits == total_gbits(b) || b.gbits == total_gbits(a);
 }
@@ -229,7 +230,7 @@ NetworkReading read_network_words(std::string_view words, std::int64_t devices_p
   for (const WrittenRate& r : rates) {
     const NetworkWords n = network_of(r, links, devices_per_node, generation);
     const bool agrees = !out.network || same_network(n, *out.network);
-    // two networks: which joins the nodes is not said
+    // There are two networks, and the text does not name the one that joins the nodes.
     if (!plausible(n) || !agrees) return {std::nullopt, std::string(words)};
     if (!out.network || n.nics.value_or(1) > out.network->nics.value_or(1)) out.network = n;
   }
@@ -239,9 +240,9 @@ NetworkReading read_network_words(std::string_view words, std::int64_t devices_p
 // ---- schedules ----------------------------------------------------------------------------------------------------
 
 std::optional<ScheduleKind> read_schedule_words(std::string_view words) {
-  // Names of the schedules themselves, and those of other sources: Narayanan et al. 2021 (1F1B, interleaved). Qi et al.
-  // 2024 and its code (1F1B-I, ZB-1p = ZB-H1, ZB-V); Huang et al. 2019 (GPipe); class names of
-  // torch.distributed.pipelining; Paddle's F-then-B.
+  // These are the schedules' own names, and those of other sources. Narayanan et al. 2021 has 1F1B and interleaved;
+  // Qi et al. 2024 and its code have 1F1B-I, ZB-1p = ZB-H1 and ZB-V; Huang et al. 2019 has GPipe. Others are class
+  // names of torch.distributed.pipelining, and Paddle's F-then-B.
   static constexpr std::array<std::pair<std::string_view, ScheduleKind>, 21> kNames{{
       {"1f1bdeepspeedpipeline", ScheduleKind::one_f_one_b},
       {"plain1f1b", ScheduleKind::one_f_one_b},
@@ -295,8 +296,8 @@ PrecisionReading read_precision_words(std::string_view words) {
                                                                                     {"tf32", Precision::tf32},
                                                                                     {"fp32", Precision::fp32},
                                                                                     {"float32", Precision::fp32}}};
-  // The order of the table is that of the rates: "bf16+fp8(hybrid)" multiplies in fp8, "bf16 (fp32 grad accumulation)"
-  // in bf16.
+  // The table is in the order of the rates: "bf16+fp8(hybrid)" multiplies in fp8, "bf16 (fp32 grad accumulation)" in
+  // bf16.
   PrecisionReading out;
   const std::string small = base::lower(words);
   std::size_t best = kFormats.size();
@@ -306,7 +307,7 @@ PrecisionReading read_precision_words(std::string_view words) {
     const std::string_view token = std::string_view(small).substr(i, end - i);
     const auto known = std::find_if(kFormats.begin(), kFormats.end(), [&](const auto& f) { return f.first == token; });
     if (known != kFormats.end()) best = std::min(best, static_cast<std::size_t>(known - kFormats.begin()));
-    // "nvfp4", "int8", "mxfp6", "fp4": a name of a format that is none of the table.
+    // "nvfp4", "int8", "mxfp6" and "fp4" name formats that are not in the table.
     const bool numbered = !token.empty() && digit(token.back());
     const bool format =
         contains(token, "fp") || contains(token, "float") || token.substr(0, 3) == "int" || token.substr(0, 2) == "nf";

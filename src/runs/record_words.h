@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the free words of a measured run mean: its network, its pipeline schedule, its number format, the kind of memory
-// that was measured. A reading either knows the words or says that it does not: a caller then skips the record (or the
-// figure) and names the words, because a guess would be reported as an error of the prediction.
+// Interprets the free words of a measured run: its network, its pipeline schedule, its number format, the kind of the
+// measured memory. A reading either recognises the words or reports that it does not. A caller then skips the record
+// (or the figure) and names the words, because a guess would be reported as an error of the prediction.
 //
-// Networks.  rate [count ×] unit, per what:
-//   "8x50 GB/s" = 8 NICs of 400 Gb/s            a capital B is bytes, a small b is bits
-//   "400 Gb/s per GPU" = one NIC a device       "800 Gbps per node" = one NIC of that rate, or shared by a count that
-//                                               is named
-//   "Omni-Path, 4 links" = 4 of 100 Gb/s        names of a generation stand for its rate
-//   words without a rate or a generation ("InfiniBand", "RoCE RDMA") say nothing: the usual network of the device is
-//   used
-// Schedules: a name of the table in the .cpp, letter case, spaces and hyphens aside; anything longer is another
+// Networks have the form rate [count ×] unit, per device or node:
+//   "8x50 GB/s" is 8 NICs of 400 Gb/s. A capital B is bytes, a small b is bits.
+//   "400 Gb/s per GPU" is one NIC per device.
+//   "800 Gbps per node" is one NIC of that rate, or shared by a given count of NICs.
+//   "Omni-Path, 4 links" is 4 of 100 Gb/s. The name of a generation implies its rate.
+//   "InfiniBand" or "RoCE RDMA", without a rate or a generation, means the usual network of the device.
+// Schedules are names of the table in the .cpp, ignoring letter case, spaces and hyphens. Any longer name is another
 // schedule.
 #pragma once
 
@@ -25,45 +24,44 @@
 namespace espalier::runs {
 
 struct NetworkWords {
-  std::optional<std::int64_t> nics;  ///< of a node; none: as usual
+  std::optional<std::int64_t> nics;  ///< NICs per node; none: as usual
   double gbits = 0;                  ///< Gb/s of one NIC and direction
   bool operator==(const NetworkWords&) const = default;
 };
 struct NetworkReading {
   std::optional<NetworkWords> network;  ///< none: the words hold no rate
-  std::string unknown;                  ///< what was not understood; empty: everything was
+  std::string unknown;                  ///< the words that were not understood; empty: all were
 };
 NetworkReading read_network_words(std::string_view words, std::int64_t devices_per_node);
 
-/// nullopt: unknown.
+/// Returns the schedule; nullopt for an unknown one.
 std::optional<ScheduleKind> read_schedule_words(std::string_view words);
 
 struct PrecisionReading {
   std::optional<Precision> precision;  ///< the fastest format that the words name
-  std::string unknown;                 ///< a number format that no device here has ("nvfp4"), or all words where they
-                                       ///< name none
+  std::string unknown;                 ///< a number format that no device here has ("nvfp4"), or all words where they name none
 };
 PrecisionReading read_precision_words(std::string_view words);
 
-/// How a peak was taken: tensors of the framework, its allocator's segments, or the whole device (nvidia-smi: with the
-/// context).
+/// Describes how a peak was taken: tensors of the framework, its allocator's segments, or the whole device
+/// (nvidia-smi: with the context).
 enum class MemoryKind : std::uint8_t { allocated, reserved, device };
 std::string_view to_string(MemoryKind kind);
-/// nullopt: the words name no kind.
+/// Returns the kind; nullopt where the words name none.
 std::optional<MemoryKind> read_memory_words(std::string_view words);
 
-/// "selective", "selective (per-op SAC)", "selective: core_attn" -> true. Not "selective (moe_act)", which computes
-/// something else again.
+/// Returns true for "selective", "selective (per-op SAC)" and "selective: core_attn". Returns false for "selective
+/// (moe_act)", which recomputes something else.
 bool recomputes_attention_alone(std::string_view words);
 
-/// Whether any of `words` (lower case) is said in `text`, letter case ignored, and not taken back beside it ("without
-/// torch.compile"). `Begins::word`: only where no letter stands before it, so that "hsdp" is not in "TorchSDPA" and
-/// "lora" not in "exploration".
+/// Returns whether `text` contains any of `words` (lower case), letter case ignored, without a negation such as
+/// "without torch.compile". With `Begins::word`, no letter may precede the word, so that "hsdp" is not in "TorchSDPA"
+/// and "lora" not in "exploration".
 enum class Begins : std::uint8_t { anywhere, word };
 bool says(std::string_view text, const std::vector<std::string>& words, Begins begins = Begins::anywhere);
 
-/// Whether `word` (lower case) stands in `text` as a word of its own: "l4" in "L4-24GB" and "8xL4", not in "L40" and
-/// not in "GL4".
+/// Returns whether `text` contains `word` (lower case) as a separate word: "l4" is in "L4-24GB" and "8xL4", not in
+/// "L40" and not in "GL4".
 bool names_device(std::string_view text, std::string_view word);
 
 }  // namespace espalier::runs

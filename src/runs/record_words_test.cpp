@@ -13,7 +13,7 @@ NetworkWords network(const char* words, std::int64_t devices_per_node = 8) {
   return r.network.value_or(NetworkWords{});
 }
 
-// 8 NICs of 50 GB/s carry 8 · 50 · 8 bits = 8 · 400 Gb/s; "8x50 Gb/s" an eighth of it.
+// 8 NICs of 50 GB/s carry 8 · 50 · 8 bits = 8 · 400 Gb/s; "8x50 Gb/s" carries an eighth of it.
 TEST(NetworkWords, BytesAreNotBits) {
   EXPECT_EQ(network("8x50 GB/s"), (NetworkWords{8, 400}));
   EXPECT_EQ(network("8x50 Gb/s"), (NetworkWords{8, 50}));
@@ -36,7 +36,7 @@ TEST(NetworkWords, PerDeviceAndPerNode) {
   EXPECT_EQ(network("InfiniBand 100 Gb/s"), (NetworkWords{1, 100}));
 }
 
-// Omni-Path 100: 100 Gb/s a link. HDR without a count: as many ports as the device's usual node has.
+// Omni-Path 100 has 100 Gb/s per link. HDR without a count has as many ports as the device's usual node.
 TEST(NetworkWords, NamesOfAGeneration) {
   EXPECT_EQ(network("Omni-Path, 4 links per node (Jean Zay A100 partition)"), (NetworkWords{4, 100}));
   EXPECT_EQ(network("8x NDR InfiniBand"), (NetworkWords{8, 400}));

@@ -28,13 +28,13 @@ std::optional<bool> flag(const Node& extra, const char* key) {
   return node && node->kind == NodeKind::boolean ? std::optional(node->boolean) : std::nullopt;
 }
 
-/// "" when there is no text of that name.
+/// Returns "" when there is no text of that name.
 std::string text(const Node& extra, const char* key) {
   const Node* node = extra.find(key);
   return node && node->kind == NodeKind::string ? node->text : "";
 }
 
-/// Whether a list of words holds one.
+/// Returns whether a list of words holds one.
 bool lists(const Node& extra, const char* key, std::string_view word) {
   const Node* node = extra.find(key);
   if (node == nullptr || node->kind != NodeKind::sequence) return false;
@@ -59,7 +59,7 @@ bool is_engine_option(const std::string& name) {
   });
 }
 
-/// The switches of a Megatron-Bridge recipe under the names of engine options.
+/// Returns the switches of a Megatron-Bridge recipe under the names of engine options.
 std::vector<std::string> recipe_options(const Node& recipe) {
   std::vector<std::string> out;
   const std::string dispatcher = text(recipe, "moe_flex_dispatcher_backend"), graphs = text(recipe, "cuda_graph_impl");

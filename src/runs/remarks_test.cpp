@@ -15,7 +15,7 @@ RunRecord record(const std::string& line) {
   return records ? records->front() : RunRecord{};
 }
 
-// The list of a record says all: its text is for people.
+// The list of a record is complete: its text is for people.
 TEST(Techniques, AListedRecordIsNotReadForWords) {
   const RunTechniques none =
       record(R"({"techniques": [], "table": "LoRA results", "notes": "DeepEP, HSDP, CPU offload, torch.compile"})").techniques;
@@ -68,7 +68,7 @@ TEST(Techniques, AListIsAList) {
   }
 }
 
-// A published record has no list: each name counts in the fields of the table in remarks.h, and nowhere else.
+// A published record has no list. Each name counts only in the fields of the table in remarks.h.
 TEST(Techniques, PublishedRecordsAreReadForNames) {
   EXPECT_TRUE(record(R"({"table": "LoRA results"})").techniques.lora);
   EXPECT_TRUE(record(R"({"framework": "PyTorch FSDP1 + torch.compile"})").techniques.compile);

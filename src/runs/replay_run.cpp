@@ -11,7 +11,7 @@
 namespace espalier::runs {
 namespace {
 
-constexpr double kLongestPass = 1e6;  ///< seconds of one pass: beyond all machines
+constexpr double kLongestPass = 1e6;  ///< seconds of one pass: beyond any machine
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 

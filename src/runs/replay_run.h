@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records with measured durations of every stage and replica: predicted by replaying them (planner/replay.h), without a
+// Predicts records with measured durations of every stage and replica by replaying them (planner/replay.h), without a
 // model.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace espalier::runs {
 
-/// Needs a record whose durations are all measured (RunMixture::measured_durations). `ranking_group` is left to the
-/// caller.
+/// Predicts a record whose durations are all measured (RunMixture::measured_durations). The caller sets
+/// `ranking_group`.
 std::variant<RunResult, RunSkip> replay_run(const RunRecord& record);
 
 }  // namespace espalier::runs

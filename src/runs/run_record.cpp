@@ -35,7 +35,7 @@ void read_model(const Fields& f, RunModel& m) {
   m.config = f.word("config");
 }
 
-/// Paths of a runs file are relative to its folder.
+/// Resolves paths of a runs file relative to its folder.
 std::string beside(const std::string& where, const std::string& path) {
   const std::filesystem::path p(path);
   return path.empty() || p.is_absolute() ? path : (std::filesystem::path(where).parent_path() / p).lexically_normal().string();
@@ -73,13 +73,14 @@ void read_measured(const Fields& f, RunMeasurement& m) {
   m.memory_kind = f.word("memory_kind");
 }
 
-/// Whether validate leaves a row out for its status (Mapper::check_status).
+/// Returns whether validate skips a row for its status (Mapper::check_status).
 bool is_skipped_by(const std::string& status) {
   const std::string word = base::lower(status);
   return !word.empty() && word != "ok" && word != "oom" && word != "crashed_or_oom";
 }
 
-/// What was done beside the degrees: the record's own list, or what a published record's text and switches name.
+/// Reads the techniques in addition to the degrees: the record's own list, or those that a published record's text
+/// and switches name.
 void read_techniques(const Fields& f, const Node* extra, const std::string& notes, RunRecord& r) {
   if (f.find("techniques")) {
     r.techniques = runs::listed_techniques(f.names("techniques"));
@@ -116,7 +117,7 @@ Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::st
   runs::read_extra(extra, r);
   read_techniques(f, extra, f.word("notes"), r);
   if (!error) return r;
-  // A row that its status skips is skipped for that, whatever else it holds.
+  // A row with such a status is skipped for it, whatever else it holds.
   if (!is_skipped_by(r.status)) return *error;
   RunRecord skipped;
   skipped.line = line;
@@ -127,7 +128,7 @@ Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::st
   return skipped;
 }
 
-/// A syntax error of a line, with the line of the file instead of the first one.
+/// Returns a syntax error of a line, with the line of the file instead of the first one.
 Error placed(Error error, std::int64_t number, const std::string& where) {
   const std::string first = where + ":1:";
   if (error.where.compare(0, first.size(), first) == 0)
@@ -135,7 +136,7 @@ Error placed(Error error, std::int64_t number, const std::string& where) {
   return error;
 }
 
-/// A line without any JSON object: most often of a table.
+/// Reports a line without any JSON object, most often one of a table.
 Error not_json(std::string_view line, const std::string& place) {
   constexpr std::size_t kShown = 40;
   while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
@@ -145,7 +146,7 @@ Error not_json(std::string_view line, const std::string& place) {
                table + "docs/file-formats.md, \"Measured runs\", shows a record"};
 }
 
-/// One line of the file, which is not blank.
+/// Reads one line of the file, which is not blank.
 Result<RunRecord> read_line(std::string_view line, std::int64_t number, const std::string& where) {
   const std::string place = where + ":" + std::to_string(number) + ":1";
   if (line.size() > kLineLimits.max_bytes)

@@ -64,7 +64,7 @@ TEST(RunRecord, ErrorsSayTheLine) {
   EXPECT_EQ(place(""), "ok");
 }
 
-// Lines 2 and 4 are damaged; the others are read all the same.
+// Lines 2 and 4 are damaged; the others are still read.
 TEST(RunRecord, ABadLineCostsItselfAlone) {
   const auto file = read_run_records("{\"id\": \"a\"}\n{\"tp\": }\n{\"id\": \"b\"}\n{\"tp\": \"two\"}\n", "runs.jsonl");
   ASSERT_TRUE(file) << file.error().message();

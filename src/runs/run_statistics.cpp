@@ -25,7 +25,7 @@ ErrorSummary summarize(const std::vector<double>& errors) {
   if (errors.empty()) return s;
   std::vector<double> ape;
   for (double e : errors) {
-    ESPALIER_CHECK(std::isfinite(e) && e >= -1);  // relative errors of what is not negative
+    ESPALIER_CHECK(std::isfinite(e) && e >= -1);  // relative errors of values that are not negative
     ape.push_back(std::fabs(e));
     s.bias += e;
     s.mape += std::fabs(e);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic behind a validation; espalier/validate.h has the equations.
+// Implements the arithmetic of a validation; espalier/validate.h has the equations.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ ErrorSummary summarize(const std::vector<double>& errors);
 struct Pair {
   double predicted = 0, measured = 0;
 };
-/// In [−1, 1]; 0 when all predictions or all measurements are equal.
+/// Returns a number in [−1, 1]; 0 when all predictions or all measurements are equal.
 double kendall_tau(const std::vector<Pair>& pairs);
-/// Ties of the prediction are broken by the order of `pairs`.
+/// Returns the regret. Ties of the prediction are broken by the order of `pairs`.
 double top1_regret(const std::vector<Pair>& pairs);
 
-/// The runs of one ranking group by configuration, each configuration with all its measurements.
+/// Holds the runs of one ranking group by configuration, each configuration with all its measurements.
 using RepeatedRuns = std::map<std::string, std::vector<Pair>>;
-/// One pair for each configuration: the medians of its predictions and of its measurements.
+/// Returns one pair for each configuration: the medians of its predictions and of its measurements.
 std::vector<Pair> once_each(const RepeatedRuns& runs);
 
 RankingSummary rank(const std::vector<std::vector<Pair>>& groups);

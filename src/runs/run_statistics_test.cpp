@@ -12,7 +12,7 @@ namespace espalier::runs {
 namespace {
 
 TEST(Statistics, HandCounted) {
-  // errors +10 %, −20 %, +30 %: ape 0.1 0.2 0.3, mean 0.2, bias 0.2/3
+  // Errors of +10 %, −20 %, +30 % have ape 0.1 0.2 0.3, mean 0.2, bias 0.2/3.
   const ErrorSummary s = summarize({0.1, -0.2, 0.3});
   EXPECT_EQ(s.n, 3);
   EXPECT_DOUBLE_EQ(s.mape, 0.2);
@@ -23,7 +23,7 @@ TEST(Statistics, HandCounted) {
   EXPECT_EQ(summarize({}).n, 0);
 }
 
-// Errors of +300 %, 0 and 0: the first counts as 100 %, so that the mean accuracy is 2/3 and not 0; the mean of the
+// With errors of +300 %, 0 and 0, the first counts as 100 %. The mean accuracy is thus 2/3 and not 0; the mean of the
 // errors stays 1.
 TEST(Statistics, AnErrorAbove100PercentCountsAs100) {
   const ErrorSummary s = summarize({3.0, 0.0, 0.0});
@@ -33,8 +33,8 @@ TEST(Statistics, AnErrorAbove100PercentCountsAs100) {
   EXPECT_DOUBLE_EQ(summarize({3.0}).median_accuracy, 0.0);
 }
 
-// Relative errors of what cannot be negative: −1 at least, and finite; a step that took no time has no throughput to
-// lose.
+// Relative errors of values that cannot be negative are finite and at least −1. A step that took no time has no
+// throughput to lose.
 TEST(Statistics, OnlyOfWhatWasMeasured) {
   EXPECT_THROW((void)summarize({0.1, std::nan("")}), base::InternalError);
   EXPECT_THROW((void)summarize({std::numeric_limits<double>::infinity()}), base::InternalError);
@@ -60,9 +60,9 @@ TEST(Statistics, P90IsTheNinthOfTen) {
 TEST(Statistics, Feasibility) {
   FeasibilitySummary f;
   f.add(true, true);
-  f.add(false, true);  // said it would not fit, but it ran
+  f.add(false, true);  // predicted not to fit, but it ran
   f.add(false, false);
-  f.add(true, false);  // said it would fit, but it did not
+  f.add(true, false);  // predicted to fit, but it did not
   EXPECT_EQ(f.true_fit, 1);
   EXPECT_EQ(f.false_oom, 1);
   EXPECT_EQ(f.true_oom, 1);

@@ -24,8 +24,8 @@ using Outcome = std::variant<RunResult, RunSkip>;
 
 constexpr const char* kUnreadable = "line cannot be read";
 
-/// A figure of a record if it can have been measured, in seconds or bytes; nothing where it is 0, negative or beyond
-/// all machines, which is how records say that there is none.
+/// Returns a figure of a record, in seconds or bytes, if it can have been measured. Returns nothing where it is 0,
+/// negative or beyond any machine, as in records without a value.
 std::optional<double> plausible(double value, double least, double most) {
   return value >= least && value <= most ? std::optional(value) : std::nullopt;
 }
@@ -48,7 +48,7 @@ std::optional<std::int64_t> measured_bytes(const RunRecord& r, double unit) {
   return r.measured.peak_mem_bytes ? *r.measured.peak_mem_bytes : std::llround(bytes);
 }
 
-/// The predicted peak of the rank that was measured, in the kind that was measured.
+/// Returns the predicted peak of the measured rank, in the measured kind.
 std::int64_t comparable_bytes(const MappedRun& run, const Prediction& p) {
   const auto& stages = p.peak_memory_bytes_per_stage;
   const bool one = !stages.empty() && (run.memory_rank == "first" || run.memory_rank == "last");
@@ -79,13 +79,13 @@ void compare(const RunRecord& r, const MappedRun& run, const Prediction& p, RunR
   }
   if (!ran) return;
   if (run.time_known) out.measured_s = measured_seconds(r, run.job.cluster.devices());
-  ESPALIER_CHECK(p.peak_memory_bytes >= out.static_bytes);  // what is held throughout is held at the peak
+  ESPALIER_CHECK(p.peak_memory_bytes >= out.static_bytes);  // static bytes are also held at the peak
   if (run.memory_comparable && run.peak_comparable) out.measured_bytes = measured_bytes(r, run.memory_unit_bytes);
   if (out.measured_bytes) out.predicted_bytes = comparable_bytes(run, p);
 }
 
-/// The fewest recomputed blocks with which the run fits, all of them if none does. Memory falls with every block:
-/// bisection.
+/// Finds the fewest recomputed blocks with which the run fits, or all of them if none does. Memory falls with every
+/// block, so bisection works.
 void recompute_fewest(MappedRun& run, const PredictFunction& predict) {
   std::int32_t low = 0, high = run.strategy.recompute.layers;
   const auto with = [](std::int32_t layers) { return layers > 0 ? Recompute{RecomputeKind::full, layers} : Recompute{}; };
@@ -109,7 +109,7 @@ void recompute_if_needed(MappedRun& run, const PredictFunction& predict) {
   run.defaults.push_back({"recompute", "full", "the measured run does not fit without"});
 }
 
-/// By its measured durations, whatever else is missing.
+/// Predicts a run from its measured durations, whatever else is missing.
 Outcome replayed(const RunRecord& record) {
   if (const std::string status = base::lower(record.status); !status.empty() && status != "ok")
     return RunSkip{cat("status ", status), ""};
@@ -130,7 +130,7 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   auto& run = std::get<MappedRun>(mapping);
   const auto prediction = predict_run(run, predict);
   if (!prediction) return RunSkip{"no prediction", prediction.error().message()};
-  ESPALIER_CHECK(prediction->iteration_ns > 0);  // what is set against a measured time took some
+  ESPALIER_CHECK(prediction->iteration_ns > 0);  // a prediction compared with a measured time is positive
   RunResult out;
   out.id = record.id;
   out.source = record.source.empty() ? "unknown" : record.source;
@@ -152,7 +152,7 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   return out;
 }
 
-/// Results in the order of the records, whatever thread made them.
+/// Returns results in the order of the records, whichever thread made them.
 std::vector<Outcome> evaluate_all(const std::vector<RunRecord>& records, const PredictFunction& predict,
                                   const ValidationOptions& options) {
   std::vector<Outcome> outcomes(records.size(), RunSkip{"interrupted", ""});
@@ -244,7 +244,7 @@ Validation validate_runs(const RunFile& file, const PredictFunction& predict, co
   for (const auto& [source, n] : records_of) v.by_source[source] = summary_of(of_source[source], n);
   std::int64_t told = v.all.evaluated;
   for (const auto& [reason, n] : v.skipped) told += n;
-  ESPALIER_CHECK(told == v.all.records);  // every line is evaluated or says why not
+  ESPALIER_CHECK(told == v.all.records);  // every line is evaluated or has a reason
   return v;
 }
 
@@ -253,7 +253,7 @@ Validation validate_runs(const RunFile& file, const PredictFunction& predict, co
 namespace espalier {
 namespace {
 
-/// Predictions with a calibration where it is made for the run's device and engine, without where it is not.
+/// Predicts with a calibration where it is made for the run's device and engine, without where it is not.
 runs::PredictFunction predict_by(const std::shared_ptr<const Calibration>& calibration) {
   if (!calibration) return planner::predict;
   return [calibration](const Job& job, const Strategy& strategy, const Schedule& schedule) -> Result<Prediction> {

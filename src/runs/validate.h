@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// validate_runs (espalier/validate.h) with any way of predicting.
+// Declares validate_runs (espalier/validate.h) with any way of predicting.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,11 @@ using PredictFunction = std::function<Result<Prediction>(const Job&, const Strat
 
 Validation validate_runs(const RunFile& file, const PredictFunction& predict, const ValidationOptions& options = {});
 
-/// The configuration a record is predicted with: as mapped, and what only memory decides (see MappedRun).
+/// Returns the configuration that a record is predicted with: as mapped, and completed where only memory decides (see
+/// MappedRun).
 RunMapping settled_run(const RunRecord& record, const PredictFunction& predict);
 
-/// One record alone, for `inspect run`.
+/// Evaluates one record, for `inspect run`.
 std::variant<RunResult, RunSkip> evaluate_run(const RunRecord& record, const PredictFunction& predict);
 
 }  // namespace espalier::runs

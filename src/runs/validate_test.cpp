@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A llama-like run with everything stated. `changes` are members that replace or add to it.
+/// Returns a llama-like run with everything stated. `changes` are members that replace or add to it.
 std::string line(const std::string& changes = "") {
   std::string text =
       R"j({"id": "r1", "source": "lab", "model": {"name": "llama-like", "layers": 16, "hidden": 2048, "ffn": 8192, "heads": 32, "kv_heads": 32,
@@ -59,7 +59,7 @@ TEST(MapRun, AFullyStatedRunBecomesAJob) {
       << std::get<RunSkip>(mapping).reason << " " << std::get<RunSkip>(mapping).detail;
   const auto& run = std::get<MappedRun>(mapping);
   EXPECT_EQ(run.job.engine, "nanotron");
-  // tied: the count decides against the architecture's default
+  // The count decides for tied embeddings, against the architecture's default.
   EXPECT_EQ(parameter_count(run.job.model) / 1'000'000, 1342);
   EXPECT_EQ(run.job.cluster.devices(), 16);
   EXPECT_EQ(run.job.training.precision, Precision::bf16);
@@ -72,7 +72,7 @@ TEST(MapRun, AFullyStatedRunBecomesAJob) {
   for (const auto& d : run.defaults) EXPECT_FALSE(d.source.empty()) << d.field;
 }
 
-// What a recipe switches on is an option of the engine; engines without it run as they are.
+// A recipe switches on options of the engine; engines without them run unchanged.
 TEST(MapRun, SwitchesOfARecipeAreOptionsOfTheEngine) {
   const std::string extra = R"(, "techniques": ["flex-dispatcher", "cuda-graphs"])";
   const auto engine_of = [&](const char* framework) {
@@ -84,8 +84,8 @@ TEST(MapRun, SwitchesOfARecipeAreOptionsOfTheEngine) {
   EXPECT_EQ(engine_of("\"nanotron\""), "nanotron");
 }
 
-// A published table whose records do not hold their recipe: the one that was published for the model, the device and
-// the release.
+// A published table may lack its recipe in the records. The recipe published for the model, the device and the
+// release then applies.
 TEST(MapRun, APublishedRecipeSaysWhatARecordDoesNot) {
   const auto engine_of = [](const std::string& rest) {
     const std::string text = replaced(replaced(line(rest), "nanotron", "Megatron-Bridge"), "llama-like", "Qwen3-235B-A22B");
@@ -99,7 +99,7 @@ TEST(MapRun, APublishedRecipeSaysWhatARecordDoesNot) {
   EXPECT_EQ(engine_of(R"(, "table": "25.09 container", "extra": {"recipe": {"moe_a2a_overlap": false}})"), "megatron-bridge");
 }
 
-/// The mapped run of a line, or a failure with the reason.
+/// Returns the mapped run of a line, or a failure with the reason.
 MappedRun run_of(const std::string& text) {
   const auto mapping = mapped(text);
   if (const auto* skip = std::get_if<RunSkip>(&mapping)) ADD_FAILURE() << skip->reason << " " << skip->detail;
@@ -113,7 +113,7 @@ TEST(MapRun, PublishedRecipesNameOptionsOfTheirEngine) {
         EXPECT_NE(find_engine(framework.engine + "+" + option), nullptr) << framework.engine << " " << option;
 }
 
-// The hosts of one source's nodes, which its records do not name.
+// Tests the hosts of one source's nodes, which its records do not name.
 TEST(MapRun, AHostHoldsForItsSourcesAlone) {
   const auto launch_us = [](const MappedRun& run) {
     return run.job.cluster.groups.front().device.efficiency.kernel_launch.count() * 1e6;
@@ -124,7 +124,7 @@ TEST(MapRun, AHostHoldsForItsSourcesAlone) {
   EXPECT_THAT(rented.job.cluster_source, HasSubstr("aws-p5"));
 }
 
-// The state of nanotron's runs on one cluster: 512 devices and a pipeline; other clusters are not in it.
+// Tests the state of nanotron's runs on one cluster: 512 devices and a pipeline. Other clusters are not in it.
 TEST(MapRun, AStateHoldsForItsSourcesAlone) {
   const auto engine_of = [&](const std::string& text) {
     const auto mapping = mapped(text);
@@ -137,8 +137,8 @@ TEST(MapRun, AStateHoldsForItsSourcesAlone) {
   EXPECT_EQ(engine_of(replaced(line(), "\"lab\"", "\"HF Ultra-Scale Playbook figures\"")), "nanotron");
 }
 
-// States and activations of published recipes: the moments of NeMo's fine-tuning, blocks of Megatron-Bridge that wait
-// in host memory.
+// Tests states and activations of published recipes: the moments of NeMo's fine-tuning, and blocks of Megatron-Bridge
+// that wait in host memory.
 TEST(MapRun, RecipesSayWhatMemoryHolds) {
   const auto memory_of = [](const std::string& text) {
     const auto mapping = mapped(text);
@@ -178,7 +178,7 @@ TEST(MapRun, DeterminismMayKeepTheScores) {
   EXPECT_EQ(engine_of("dev_dgx_h100", deterministic), "megatron-core");
 }
 
-// A quarter of the operators computed again: 2 of the 8 blocks of a stage.
+// A quarter of the operators is recomputed: 2 of the 8 blocks of a stage.
 TEST(MapRun, ShareOfRecomputedOperators) {
   const std::string aceso =
       replaced(replaced(line(R"(, "extra": {"recompute_op_fraction": 0.25})"), "\"nanotron\"", "\"Aceso\""),
@@ -190,7 +190,7 @@ TEST(MapRun, ShareOfRecomputedOperators) {
   EXPECT_EQ(skipped(replaced(aceso, "recompute_op_fraction", "something")), "recompute outside the uniform space");
 }
 
-// Bins of the samples' lengths: 288 tokens in the mean where 512 are stated, and 128 where 128 are.
+// Bins of the samples' lengths hold 288 tokens in the mean where 512 are stated, and 128 where 128 are.
 TEST(MapRun, BinnedSamples) {
   const auto tokens = [](const char* seq) {
     std::string text = replaced(line(R"(, "tp": 1, "pp": 1, "dp": 16)"), "\"nanotron\"", "\"PyTorch DDP + APEX LAMB\"");
@@ -235,7 +235,7 @@ TEST(MapRun, DefaultsAreUsedOnlyWithASource) {
   ASSERT_NE(it, defaults.end());
   EXPECT_EQ(it->value, "bf16");
   EXPECT_THAT(it->source, HasSubstr("nanotron"));
-  // A framework without a default for it: skipped.
+  // A framework without a default for it is skipped.
   EXPECT_EQ(skipped(replaced(replaced(line(), "\"recompute\": \"none\"", "\"recompute\": null"), "nanotron", "unheard-of")),
             "recompute missing");
 }
@@ -269,7 +269,7 @@ TEST(MapRun, RecipesOfTheFrameworkComeBeforeItsDefaults) {
   EXPECT_EQ(run_of(replaced(silent, "bf16 (fp32 grad accumulation)", "te bf16")).job.engine, "jax");
 }
 
-// NeMo interleaves with one block a chunk; fully_shard under a pipeline gathers once; an expert-parallel dispatcher
+// NeMo interleaves with one block per chunk. fully_shard under a pipeline gathers once. An expert-parallel dispatcher
 // means expert parallelism.
 TEST(MapRun, RecipesOfSchedulesAndSharding) {
   const std::string silent = replaced(line(), "\"schedule\": \"1f1b\"", "\"schedule\": null");
@@ -293,8 +293,8 @@ TEST(MapRun, WordsForRecomputation) {
   EXPECT_EQ(kind("full").kind, RecomputeKind::full);
 }
 
-// LoRA is read off the heading; a published model stands for dimensions that do not describe it; compiled runs have an
-// engine of their own.
+// LoRA is read from the heading. A published model replaces dimensions that do not describe it. Compiled runs have a
+// separate engine.
 TEST(MapRun, AdaptersPublishedModelsAndCompiledRuns) {
   EXPECT_EQ(run_of(line(R"(, "table": "LoRA results")")).job.training.adapter.rank, 8);
   EXPECT_EQ(run_of(line(R"(, "table": "SFT results")")).job.training.adapter.rank, 0);
@@ -307,7 +307,8 @@ TEST(MapRun, AdaptersPublishedModelsAndCompiledRuns) {
   EXPECT_EQ(run_of(replaced(titan, "(FSDP2)", "FSDP2 + torch.compile")).job.engine, "torchtitan-compile");
 }
 
-// 8 NICs of 50 GB/s are 8 · 400 Gb/s = 400 GB/s a node; 400 Gb/s per GPU the same; four Omni-Path links are 50 GB/s.
+// 8 NICs of 50 GB/s are 8 · 400 Gb/s = 400 GB/s per node; 400 Gb/s per GPU the same; four Omni-Path links are 50
+// GB/s.
 TEST(MapRun, NetworksInOtherWords) {
   const auto gbytes = [](const char* words) {
     const MappedRun run = run_of(replaced(line(), "8x400 Gbps per node", words));
@@ -347,7 +348,7 @@ TEST(MapRun, WordsOfTheRemarksCount) {
   EXPECT_EQ(skipped(replaced(line(), "\"none\"", "\"selective (moe_act)\"")), "mapped");
 }
 
-// A record that lists its techniques is mapped by its fields alone.
+// A record that lists its techniques is mapped from its fields alone.
 TEST(MapRun, ListedTechniquesDecideNotTheText) {
   const std::string said = R"(, "table": "LoRA results", "notes": "activation CPU offload of 20 layers")";
   EXPECT_EQ(skipped(line(said)), "outside the uniform space");
@@ -370,7 +371,7 @@ TEST(MapRun, DevicesAreWholeWords) {
   EXPECT_EQ(run_of(device("GB300", "288")).job.cluster.groups.front().device.name, "gb300");
   EXPECT_TRUE(run_of(device("GB300", "288")).memory_known);
   EXPECT_TRUE(run_of(device("GB200", "192")).memory_known);
-  // 192 GB are not the catalogue's 288: the time is compared, what fits is not.
+  // 192 GB are not the catalogue's 288, so that the time is compared but the fit is not.
   EXPECT_FALSE(run_of(device("GB300", "192")).memory_known);
 }
 
@@ -389,11 +390,11 @@ TEST(MapRun, RacksAreOccupiedBySegments) {
   EXPECT_EQ(spans("256", "256"), (std::vector<std::int64_t>{4, 64, 256}));
 }
 
-// Sizes alone. GPT-2's block at h = 2048: 12 h² + 13 h weights, ffn 8192 = 4 h. Llama's with ffn 5504: gated, no
-// biases.
+// Sizes alone decide. GPT-2's block at h = 2048 has 12 h² + 13 h weights, ffn 8192 = 4 h. Llama's with ffn 5504 is
+// gated and has no biases.
 TEST(MapRun, SizesAloneAreEnough) {
   const std::string silent = replaced(line(), "\"name\": \"llama-like\", ", "");
-  const MappedRun gated = run_of(silent);  // model.params 1,342,177,280 is met by 16 gated blocks and a tied table
+  const MappedRun gated = run_of(silent);  // 16 gated blocks and a tied table give model.params 1,342,177,280
   EXPECT_EQ(parameter_count(gated.job.model) / 1'000'000, 1342);
   const std::string unnamed = replaced(replaced(line(), "llama-like", "our-model"), ", \"params\": 1342177280", "");
   const MappedRun gpt = run_of(unnamed);
@@ -426,7 +427,7 @@ TEST(MapRun, ModelsFromAConfigFile) {
   EXPECT_EQ(std::get<RunSkip>(of(R"({"config": "tiny.json", "layers": 12})")).reason, "model.layers differ from model.config");
 }
 
-// nvidia-smi sees the allocator's segments and the context beside them; torch's own count sees tensors.
+// nvidia-smi counts the allocator's segments and the context; torch's own count covers tensors.
 TEST(ValidateRuns, MemoryIsComparedInTheKindThatWasMeasured) {
   const PredictFunction ten = [](const Job&, const Strategy&, const Schedule&) -> Result<Prediction> {
     Prediction p;
@@ -447,7 +448,7 @@ TEST(ValidateRuns, MemoryIsComparedInTheKindThatWasMeasured) {
   EXPECT_EQ(bytes(R"(, "extra": {"mem_kind": "as estimated by the author"})"), 0);
 }
 
-// Memory decides how many of the 8 blocks a stage are recomputed: fits from 5 on.
+// Memory decides how many of the 8 blocks per stage are recomputed: the run fits from 5 on.
 TEST(ValidateRuns, ASubsetOfTheBlocksIsWhatMemoryRequires) {
   const PredictFunction five = [](const Job&, const Strategy& s, const Schedule&) -> Result<Prediction> {
     Prediction p;
@@ -458,7 +459,7 @@ TEST(ValidateRuns, ASubsetOfTheBlocksIsWhatMemoryRequires) {
   const auto outcome = evaluate_run(record(replaced(line(), "\"none\"", "\"selective (block subset)\"")), five);
   ASSERT_TRUE(std::holds_alternative<RunResult>(outcome));
   EXPECT_DOUBLE_EQ(*std::get<RunResult>(outcome).predicted_s, 1.000000005);
-  // A switch for all blocks: on where the run does not fit without.
+  // A switch for all blocks is on where the run does not fit without it.
   const std::string silent = replaced(replaced(line(R"(, "pp": 1, "dp": 8)"), "\"none\"", "null"), "nanotron", "PyTorch FSDP");
   const auto settled = settled_run(record(silent), five);
   ASSERT_TRUE(std::holds_alternative<MappedRun>(settled));
@@ -478,7 +479,7 @@ TEST(RunDefaults, EveryEntryNamesKnownDevicesAndEngines) {
   }
 }
 
-/// Predicts 1 s per tensor degree and 10 GB: known answers for the statistics.
+/// Predicts 1 s per tensor degree and 10 GB, which gives known answers for the statistics.
 Result<Prediction> fake(const Job&, const Strategy& strategy, const Schedule&) {
   Prediction p;
   p.iteration_ns = std::int64_t{strategy.tp} * 1'000'000'000;
@@ -510,15 +511,16 @@ TEST(ValidateRuns, CountsErrorsFeasibilityRankingAndSkips) {
   EXPECT_EQ(v.all.memory.n, 1);
   EXPECT_DOUBLE_EQ(v.all.memory.mape, 1 - 20e9 / (40 * 0x1p30));  // 20 GB of the first stage against 40 GiB
   EXPECT_EQ(v.all.feasibility.true_fit, 1);
-  EXPECT_EQ(v.all.feasibility.false_oom, 1);  // tp 1 ran, said not to fit
-  EXPECT_EQ(v.all.feasibility.false_fit, 1);  // tp 4 did not run, said to fit
+  EXPECT_EQ(v.all.feasibility.false_oom, 1);  // tp 1 ran, predicted not to fit
+  EXPECT_EQ(v.all.feasibility.false_fit, 1);  // tp 4 did not run, predicted to fit
   EXPECT_EQ(v.all.ranking.groups, 1);
   EXPECT_DOUBLE_EQ(v.all.ranking.mean_top1_regret, 0.5);  // chooses the 4 s run, the other took 2 s
   EXPECT_EQ(v.by_source.at("lab").records, 4);
 }
 
-// Predicted 1 s for tp 1 and 2 s for tp 2. Measured for tp 1: 4, 9, 9 s, median 9; for tp 2: 6 s. Counted once each the
-// choice of tp 1 costs 1 − 6/9; with every repeat counted the first 4 s run would have made the choice look perfect.
+// The prediction is 1 s for tp 1 and 2 s for tp 2. The measurements for tp 1 are 4, 9, 9 s, median 9; for tp 2, 6 s.
+// Counted once each, the choice of tp 1 costs 1 − 6/9. With every repeat counted, the first 4 s run would have made
+// the choice look perfect.
 TEST(ValidateRuns, RepeatsOfAConfigurationRankOnce) {
   std::string text = line(R"(, "measured": {"iteration_s": 6.0})");
   for (const char* seconds : {"4.0", "9.0", "9.0"})
@@ -530,8 +532,8 @@ TEST(ValidateRuns, RepeatsOfAConfigurationRankOnce) {
   EXPECT_DOUBLE_EQ(v.all.ranking.kendall_tau, -1);
 }
 
-// A step of 10⁻³²⁰ s or of 10¹² s was not measured, nor was a peak of 10²¹ bytes: before, the error of the first was
-// infinite, which no JSON can say. The fourth line alone has a time, twice what is predicted.
+// A step of 10⁻³²⁰ s or of 10¹² s was not measured, nor was a peak of 10²¹ bytes. Before, the error of the first was
+// infinite, which JSON cannot represent. Only the fourth line has a time, twice the prediction.
 TEST(ValidateRuns, WhatNoMachineCanMeasureIsNotCompared) {
   std::string text;
   for (const char* measured : {R"("iteration_s": 1e-320)", R"("iteration_s": 1e12)", R"("iteration_s": 2.0, "peak_mem_gb": 1e12)",
@@ -573,7 +575,7 @@ TEST(MapRun, PackedSequencesHaveTheUsualLengthOfTheFramework) {
       replaced(replaced(line(R"(, "notes": "SQuAD packed to 4096")"), "nanotron", "NeMo 24.07"), "\"1f1b\"", "null");
   EXPECT_EQ(packed(nemo), 200);
   EXPECT_EQ(packed(replaced(nemo, "packed to", "cut to")), 0);
-  EXPECT_EQ(packed(line(R"(, "techniques": ["packed"])")), 0);  // how long samples are is not known of nanotron
+  EXPECT_EQ(packed(line(R"(, "techniques": ["packed"])")), 0);  // the length of nanotron's samples is unknown
 }
 
 // The head of BERT sees 15 % of 4,096 tokens.

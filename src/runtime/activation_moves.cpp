@@ -14,8 +14,8 @@ using at::Tensor;
 
 namespace {
 
-/// The parts of a tensor that lies as box `whole` which `box` is, run by run, and beside each the tokens that it is of
-/// `box`.
+/// Returns views of the parts of `t` that lie in `box`, run by run. `t` holds box `whole`. Each part comes with its
+/// token range inside `box`.
 std::vector<std::pair<Tensor, Extent>> parts_of(const Tensor& t, const ActivationBox& whole, const ActivationBox& box) {
   std::vector<std::pair<Tensor, Extent>> parts;
   std::int64_t begin = 0, at = 0;
@@ -33,7 +33,7 @@ std::vector<std::pair<Tensor, Extent>> parts_of(const Tensor& t, const Activatio
   return parts;
 }
 
-/// They together.
+/// Returns these parts joined into one tensor.
 Tensor part_of(const Tensor& t, const ActivationBox& whole, const ActivationBox& box) {
   std::vector<Tensor> parts;
   for (const auto& [part, tokens] : parts_of(t, whole, box)) parts.push_back(part);
@@ -141,7 +141,7 @@ Message ActivationMoves::send(const Instruction& i, const Tensor& value) {
 
 Message ActivationMoves::receive(const Instruction& i, Arrival& arrival) {
   const Transfer& transfer = program_.transfers[i.transfer()];
-  // Position by position a value lies on both sides of a boundary as the stage before it has it.
+  // Between stages joined position by position, a value keeps the layout of the earlier stage on both sides.
   const Side side = transfer.boxes && !transfer.gradient ? behind(transfer) : before(transfer);
   const ActivationBox whole = boxes(side, rank_)[static_cast<std::size_t>(position_)];
   if (!arrival.room.defined()) arrival.room = room_for(whole);
@@ -165,7 +165,7 @@ Tensor ActivationMoves::moved(const Tensor& x, Side from, Side to, std::int32_t 
   const auto here = static_cast<std::size_t>(position_);
   const ActivationBox &had = old_boxes[here], &wants = new_boxes[here];
   Tensor y = room_for(wants);
-  // Beside the tags of transfers, which are numbered by chunk.
+  // These tags follow those of the transfers, which are numbered by chunk.
   const std::int32_t mark = tag(pipeline_.structure.chunks() + std::max(from.layer, to.layer), microbatch, gradient);
   const auto rank_at = [&](std::int64_t p) { return view_.rank_of(stage_devices_[static_cast<std::size_t>(p)]); };
   std::vector<std::pair<Message, Tensor>> under_way;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations, and gradients of them, on their way: between layers of two layouts inside a stage, and between stages.
+// Moves activations and their gradients between layers of different layouts inside a stage, and between stages.
 //
-// Stages that are joined position by position (plan/unfold.h) pass on a value as its layer left it; the receiving stage
-// moves it inside, if its first layer wants it otherwise. Between other stages (Transfer::boxes) every rank sends the
-// boxes that others want and puts its own together of what arrives.
+// Stages that are joined position by position (plan/unfold.h) pass on a value in the layout of the sending layer. The
+// receiving stage moves it internally if its first layer needs another layout. Between other stages (Transfer::boxes)
+// every rank sends the boxes that other ranks need and assembles its own from the boxes it receives.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,37 +17,39 @@
 
 namespace espalier::runtime {
 
-/// A value that is complete once its messages have ended, and for how many sends or computations it waits.
+/// Holds a value that is complete once its messages have ended, and counts the sends or computations that still use
+/// it.
 struct Arrival {
   at::Tensor room;
-  std::vector<std::pair<at::Tensor, at::Tensor>> pieces;  ///< part of the room, and where it arrives
+  std::vector<std::pair<at::Tensor, at::Tensor>> pieces;  ///< part of the room, and the tensor that its data arrives in
   std::int32_t uses = 1;
-  /// What arrives in `box` goes into these parts of the room: each with the tokens that it is of the box.
+  /// Registers that the data arriving in `box` is copied into these parts of the room. Each part names its token
+  /// range in `box`.
   void expect(const std::vector<std::pair<at::Tensor, Extent>>& parts, const at::Tensor& box);
-  /// The whole value.
+  /// Returns the whole value, after copying the arrived pieces into it.
   at::Tensor assembled();
 };
 
 class ActivationMoves {
  public:
-  /// A side of a layer: the layer is of this range of the program.
+  /// Identifies one side of a layer. The layer belongs to this range of the program.
   struct Side {
     std::int32_t range = 0, layer = 0;
   };
 
   ActivationMoves(const RankView& view, const Program& program, const RankClass& rank, Communicator* world);
 
-  /// Of all samples of a micro-batch those of this rank beside layers of a range.
+  /// Returns the samples of a micro-batch that this rank holds next to the layers of a range.
   [[nodiscard]] Extent samples(std::int32_t range) const;
-  /// `x` as it lies beside layer `from`, as layer `to` wants it; both in this stage. Every rank of the stage takes
-  /// part.
+  /// Returns `x`, given in the layout next to layer `from`, in the layout that layer `to` needs. Both layers are in
+  /// this stage. Every rank of the stage takes part.
   at::Tensor moved(const at::Tensor& x, Side from, Side to, std::int32_t microbatch, bool gradient);
-  /// What `send` instruction `i` sends of `value`.
+  /// Sends the part of `value` that `send` instruction `i` transfers.
   Message send(const Instruction& i, const at::Tensor& value);
-  /// Offers what `recv` instruction `i` receives; `arrival` is of all receives of one value.
+  /// Posts the receive of `recv` instruction `i`. All receives of one value share one `arrival`.
   Message receive(const Instruction& i, Arrival& arrival);
-  /// The side of a transfer's sender, or of its receiver, as it lies in the pipeline: an activation's sender takes its
-  /// gradient.
+  /// Return the side in front of and behind the boundary of a transfer, in pipeline order. The gradient's receiver is
+  /// the activation's sender.
   [[nodiscard]] Side before(const Transfer& transfer) const;
   [[nodiscard]] Side behind(const Transfer& transfer) const;
 
@@ -57,7 +59,7 @@ class ActivationMoves {
   [[nodiscard]] at::Tensor room_for(const ActivationBox& box) const;
   [[nodiscard]] std::int32_t tag(std::int32_t place, std::int32_t microbatch, bool gradient) const;
   [[nodiscard]] int peer_of(const Instruction& i) const;
-  /// The box that goes from one rank to another between two stages.
+  /// Returns the box that one rank sends to another between two stages.
   [[nodiscard]] ActivationBox box_between(const Transfer& transfer, const RankClass& from, const RankClass& to) const;
   [[nodiscard]] std::int64_t position_of(const RankClass& rank) const;
   [[nodiscard]] std::int64_t ranks_beside(const RankClass& rank) const;
@@ -67,8 +69,8 @@ class ActivationMoves {
   const RankClass& rank_;
   const PipelineProgram& pipeline_;
   Communicator* world_;
-  std::int64_t position_ = 0;                // in the stage
-  std::vector<std::int64_t> stage_devices_;  // of this stage
+  std::int64_t position_ = 0;                // position in the stage
+  std::vector<std::int64_t> stage_devices_;  // devices of this stage
 };
 
 }  // namespace espalier::runtime

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kTextRoom = 2048;
 
-/// Kind and fields of an error, one after the other.
+/// Packs the kind and the fields of an error one after the other.
 std::string packed(const Status& status) {
   if (!status) return "";
   std::string text(1, static_cast<char>('0' + static_cast<int>(status->kind)));
@@ -44,7 +44,7 @@ std::vector<std::string> texts_of_all(const std::string& own, Communicator* worl
   world->all_gather(all, mine);
   std::vector<std::string> texts;
   for (int rank = 0; rank < world->size(); ++rank)
-    texts.emplace_back(static_cast<const char*>(all.data_ptr()) + rank * kTextRoom);  // ends with a zero
+    texts.emplace_back(static_cast<const char*>(all.data_ptr()) + rank * kTextRoom);  // each text ends with a zero
   return texts;
 }
 

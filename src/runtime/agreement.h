@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What went wrong on one rank is known to all, so that all end, or go on, together and with one message.
+// Shares errors between ranks, so that all of them stop, or continue, together and with one message.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@
 
 namespace espalier::runtime {
 
-/// The error of the lowest rank that has one, on every rank; null: this rank alone. Every rank of `world` calls this.
+/// Returns, on every rank, the error of the lowest rank that has one. A null `world` means this rank alone. Every
+/// rank of `world` calls this.
 Status agreed(const Status& own, Communicator* world);
 
-/// Texts of all ranks, on every rank; each is cut at 2,000 bytes.
+/// Returns, on every rank, the texts of all ranks. Each text is cut at 2,000 bytes.
 std::vector<std::string> texts_of_all(const std::string& own, Communicator* world);
 
 }  // namespace espalier::runtime

@@ -47,7 +47,7 @@ Status read_stretch(base::Reader& r, const std::string& type, const std::string&
   return {};
 }
 
-/// θ stands at the top or, in newer files, in rope_parameters.
+/// Reads θ, which is a top-level key or, in newer files, a key of rope_parameters.
 Status read_rotary(base::Reader& config, Architecture& out) {
   out.rotary_base = config.optional_real("rope_theta", 1, 1e12, out.rotary_base);
   for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
@@ -60,7 +60,7 @@ Status read_rotary(base::Reader& config, Architecture& out) {
   return {};
 }
 
-/// What changes the training of experts and is not applied.
+/// Rejects settings that change how experts are trained and that the runtime does not apply.
 Status read_experts(base::Reader& config, const std::string& family, Architecture& out) {
   if (family == "qwen3_moe") out.normalised_experts = config.optional_bool("norm_topk_prob", false);
   if (config.optional_bool("output_router_logits", false))
@@ -100,8 +100,8 @@ Status refused_layer(const LayerKind& kind) {
 }
 
 Status refused_strategy(const Strategy& s, const std::string& where) {
-  // Selective recomputation is that of attention here; plans of `generic` name norms and activation functions, whose
-  // training is the same.
+  // Selective recomputation here covers attention only. Plans of `generic` also name norms and activation functions;
+  // recomputing these does not change the training.
   const RecomputeModules modules = s.recompute.modules;
   if (modules.any() && modules != RecomputeModules{RecomputeModule::core_attn} && modules != kModulesOfVersion1)
     return refused(where, cat("recomputation of ", to_string(modules)), "none, selective, core_attn or full");
@@ -109,7 +109,7 @@ Status refused_strategy(const Strategy& s, const std::string& where) {
   return {};
 }
 
-/// Degrees that an operator's heads or experts cannot be divided by.
+/// Rejects degrees that do not divide the heads or experts of an operator.
 Status refused_degrees(const Operator& op, const Strategy& s, const std::string& where) {
   const std::int64_t ways = std::int64_t{s.tp} * (s.cp_kind == ContextParallelKind::all_to_all ? s.cp : 1);
   if (op.kind == OperatorKind::attention && op.heads % ways != 0)
@@ -122,7 +122,7 @@ Status refused_degrees(const Operator& op, const Strategy& s, const std::string&
   return {};
 }
 
-/// Operators partitioned one by one: every slice must be whole, whichever replica a rank is in.
+/// Checks operators that are partitioned one by one. Every slice must be whole, whichever replica a rank is in.
 Status refused_partition(const Plan& plan, const Pipeline& pipeline, const Stage& stage, const Strategy& s, const LayerKind& kind,
                          const std::string& where) {
   if (plan.training.precision != Precision::fp32)
@@ -160,7 +160,7 @@ Status refused_stage(const Plan& plan, const Pipeline& pipeline, const Stage& st
   return {};
 }
 
-/// Copies of a token table are summed rank by rank.
+/// Checks the copies of a token table, which are summed rank by rank.
 Status refused_copies(const Plan& plan, const Model& model) {
   const auto holdings = holdings_of(plan, model);
   if (!holdings) return holdings.error();
@@ -191,7 +191,7 @@ Result<Architecture> architecture_of(const Plan& plan, const Model& model) {
   base::Reader config = base::Reader::root(*document, sink);
   Architecture out;
   out.rms_norm = model.family != "gpt2";
-  const bool mixtral = model.family == "mixtral";  // its class has defaults of its own
+  const bool mixtral = model.family == "mixtral";  // MixtralConfig has other defaults
   if (mixtral) out.rotary_base = 1e6;
   out.norm_epsilon = out.rms_norm ? config.optional_real("rms_norm_eps", 0, 1, mixtral ? 1e-5 : 1e-6)
                                   : config.optional_real("layer_norm_epsilon", 0, 1, 1e-5);

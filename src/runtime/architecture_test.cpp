@@ -26,7 +26,7 @@ Result<Architecture> read(const std::string& family, const std::string& more = "
   return architecture_of(plan, *model);
 }
 
-// θ = 10000, four features: pairs turn by 1 and 10000^(−1/2) = 0.01 a position.
+// With θ = 10000 and four features, pairs turn by 1 and 10000^(−1/2) = 0.01 per position.
 TEST(RotaryRates, SmallestExample) {
   const auto rates = rotary_rates({}, 4);
   ASSERT_EQ(rates.size(), 2u);
@@ -40,9 +40,9 @@ TEST(RotaryRates, LinearDividesAll) {
   EXPECT_NEAR(rotary_rates(*a, 4)[1], 0.0025, 1e-15);
 }
 
-// Old context 100, low 1, high 4. A pair of wavelength 2π turns 100/2π = 15.9 times in it: kept. One of 2π·100 turns
-// 0.16 times: divided by 8.
-// Between: 100/λ = 2 turns give u = (2 − 1)/(4 − 1), rate (2/3·1/8 + 1/3)·r.
+// The old context is 100, low 1, high 4. A pair of wavelength 2π turns 100/2π = 15.9 times in it and is kept. A pair
+// of wavelength 2π·100 turns 0.16 times and is divided by 8. Between them, 100/λ = 2 turns give u = (2 − 1)/(4 − 1)
+// and rate (2/3·1/8 + 1/3)·r.
 TEST(RotaryRates, Llama3StretchesLongWaves) {
   Architecture a;
   a.rotary_stretch = {RotaryStretch::Kind::llama3, 8, 1, 4, 100};
@@ -77,7 +77,7 @@ TEST(Architecture, WhatIsNotComputedIsRefusedByName) {
   EXPECT_NE(refused("gemma", "").find("gemma"), std::string::npos);
 }
 
-// 4 experts: by 3 ranks no. Weights split in 2: experts in 1 or 2.
+// Four experts cannot be spread over 3 ranks. With weights split in 2, each expert is split in 1 or 2.
 TEST(NotRunnable, ExpertDegrees) {
   Plan plan;
   plan.training.precision = Precision::fp32;

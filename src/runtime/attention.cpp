@@ -22,14 +22,14 @@ namespace {
 using at::Tensor;
 using Saved = std::vector<Tensor>;
 
-/// [tokens, samples, heads, dim] -> [samples, heads, tokens, dim], and back into features.
+/// Convert [tokens, samples, heads, dim] to [samples, heads, tokens, dim], and back to the first order.
 Tensor by_head(const Tensor& x) { return x.permute({1, 2, 0, 3}); }
 Tensor by_token(const Tensor& x) { return x.permute({2, 0, 1, 3}); }
 
-/// Own tokens of all heads become all tokens of own heads, and back.
+/// Converts own tokens of all heads to all tokens of own heads, and back.
 class HeadExchange {
  public:
-  /// `all`: heads of the group together.
+  /// `all` counts the heads of the whole group.
   HeadExchange(Communicator* group, const Heads& all)
       : group_(group),
         ways_(group->size()),
@@ -54,7 +54,8 @@ class HeadExchange {
     }
     return all;
   }
-  /// Outputs of own heads for all tokens -> of all heads for own tokens, and the other way for their gradients.
+  /// Exchange outputs of own heads for all tokens against outputs of all heads for own tokens. Gradients go the other
+  /// way.
   [[nodiscard]] Tensor to_tokens(const Tensor& o) const {
     const std::int64_t tokens = o.size(0) / ways_;
     const Tensor parts = exchanged(o, {ways_, tokens, o.size(1), o.size(2)});
@@ -71,10 +72,10 @@ class HeadExchange {
     group_->all_to_all(out, x.contiguous());
     return out;
   }
-  /// Features of a rank's queries, and of its pairs.
+  /// Return the number of features of a rank's queries, and of its key/value pairs.
   [[nodiscard]] std::int64_t queries() const { return own_.query * own_.dim; }
   [[nodiscard]] std::int64_t pairs() const { return 2 * own_.pairs * own_.dim; }
-  /// Where the pairs of rank r begin in a packed activation of all heads.
+  /// Returns the feature at which the pairs of rank r begin in a packed activation of all heads.
   [[nodiscard]] std::int64_t first_pair(std::int64_t r) const { return (all_.query + 2 * (r * all_.pairs / ways_)) * all_.dim; }
 
   Communicator* group_;
@@ -82,14 +83,14 @@ class HeadExchange {
   Heads all_, own_;
 };
 
-/// The scores of own queries with the keys of one member of the ring: rows and columns with something visible, and what
-/// is hidden in them.
+/// Bounds the scores of own queries against the keys of one ring member. It holds the rows and columns with visible
+/// scores and the mask of the hidden ones.
 struct ScoreBlock {
   Extent rows, columns;
-  Tensor hidden;  ///< undefined: nothing
+  Tensor hidden;  ///< undefined: nothing is hidden
 };
 
-/// From the first to the last that is true of a list.
+/// Returns the range from the first to the last true element of a list.
 Extent hull(const Tensor& some) {
   const Tensor at = some.nonzero().view({-1});
   if (at.numel() == 0) return {};
@@ -170,22 +171,25 @@ class Core : public LayerOperator {
   }
 
  private:
-  static constexpr int kPairs = 1, kGradients = 2;  // tags
+  static constexpr int kPairs = 1, kGradients = 2;  // message tags
 
   struct Sums {
-    Tensor o, most, sum;  ///< not yet divided by the sum; by row: largest score so far, and Σ e^(score − most)
+    /// `o` is not yet divided by `sum`. By row, `most` is the largest score so far and `sum` is Σ e^(score − most).
+    Tensor o, most, sum;
   };
   struct Made {
-    Tensor p, most;  ///< e^(score − most), with the largest score of that time
+    /// `p` is e^(score − most), where `most` is the largest score at that time.
+    Tensor p, most;
     Extent rows;
   };
-  /// What the backward of every block needs.
+  /// Holds the tensors that the backward of every block needs.
   struct Pulled {
     Pulled(const Tensor& x, const Tensor& dy, const Tensor& y, const Heads& h)
         : packed(x), q(by_head(queries(x, h))), d_out(by_head(dy.view({dy.size(0), dy.size(1), h.query, h.dim}))) {
       inner = (d_out.to(at::kFloat) * by_head(y.view({y.size(0), y.size(1), h.query, h.dim}))).sum(-1, true);
     }
-    Tensor packed, q, d_out, inner;  ///< inner: rowsum(dO∘O)
+    /// `inner` is rowsum(dO∘O).
+    Tensor packed, q, d_out, inner;
   };
 
   static Tensor part(const Tensor& x, const Extent& rows) { return x.narrow(2, rows.first, rows.size()); }
@@ -213,7 +217,7 @@ class Core : public LayerOperator {
   [[nodiscard]] int before() const { return (ring_->rank() + ring_->size() - 1) % ring_->size(); }
   [[nodiscard]] int behind() const { return (ring_->rank() + 1) % ring_->size(); }
 
-  /// Gradients of other ranks' keys and values on their way: each rank adds its own and hands them on.
+  /// Passes gradients of other ranks' keys and values round the ring. Each rank adds its own part and sends them on.
   class Gradients {
    public:
     explicit Gradients(const Core& core) : core_(core) {}
@@ -252,13 +256,13 @@ class Core : public LayerOperator {
     if (block.hidden.defined()) s.masked_fill_(block.hidden, -std::numeric_limits<float>::infinity());
     return s;
   }
-  /// With the logarithm of Σ e^score by row.
+  /// Recomputes probabilities from `whole`, the logarithm of Σ e^score by row.
   [[nodiscard]] Tensor probabilities(const Tensor& q, const Tensor& keys_values, const ScoreBlock& block,
                                      const Tensor& whole) const {
     return scores(q, keys_values, block).sub_(part(whole, block.rows)).exp_().to(q.scalar_type());
   }
 
-  /// The first block is the own one, in which every row has something visible.
+  /// Adds a block to the running sums. The first block is this rank's own, in which every row has a visible score.
   [[nodiscard]] Made add(Sums& sums, const Tensor& q, const Tensor& keys_values, const ScoreBlock& block) const {
     Tensor p = scores(q, keys_values, block);
     Tensor most = p.amax(-1, true);
@@ -290,7 +294,7 @@ class Core : public LayerOperator {
     d_own.select(3, 0).add_(by_token(grouped(ds.transpose(2, 3).matmul(q))));
   }
 
-  /// Key/value heads, each as often as it has query heads: [samples, query heads, tokens, dim].
+  /// Repeats each key/value head once per query head of its group: [samples, query heads, tokens, dim].
   [[nodiscard]] Tensor repeated(const Tensor& x) const {
     const std::int64_t times = heads_.query / heads_.pairs;
     return times == 1 ? by_head(x) : by_head(x).repeat_interleave(times, 1);
@@ -301,11 +305,11 @@ class Core : public LayerOperator {
   }
 
   Communicator* ring_;
-  Heads heads_;  // behind the exchanges
+  Heads heads_;  // after the exchanges
   double scale_;
   bool recomputes_;
   std::vector<HeadExchange> exchanges_;
-  std::vector<ScoreBlock> blocks_;  // by how many members before this one
+  std::vector<ScoreBlock> blocks_;  // index: distance of the member in front of this one
 };
 
 }  // namespace

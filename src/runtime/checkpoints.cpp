@@ -44,7 +44,7 @@ Status Checkpoints::write(std::int64_t updates) {
   std::error_code none;
   Status failed;
   if (leads()) {
-    std::filesystem::remove_all(partial, none);  // of a run that was ended while it wrote
+    std::filesystem::remove_all(partial, none);  // left by a run that was stopped while it wrote
     failed = storage::make_folder(partial);
   }
   if (Status error = agreed(failed, world_)) return error;
@@ -82,8 +82,8 @@ Status Checkpoints::unlike(const storage::Manifest& manifest, const std::string&
   return refused(text(manifest.training), text(training_));
 }
 
-/// All that this rank holds; and its share of what all ranks wrote is verified, so that no damage is passed over. Where
-/// it fails, states are left half changed: another checkpoint is read, or the run ends.
+/// Reads all states that this rank holds, and verifies this rank's share of the files, so that no damage goes
+/// unnoticed. A failure leaves states partly overwritten; the caller then reads another checkpoint or ends the run.
 Result<std::int64_t> Checkpoints::read(const std::string& step_folder) {
   auto opened = storage::Checkpoint::open(step_folder);
   if (!opened) return opened.error();
@@ -108,7 +108,7 @@ Result<std::int64_t> Checkpoints::resume(const std::function<void(const std::str
   const auto say = [&](const std::string& text) {
     if (note) note(text);
   };
-  std::string listed;  // as rank 0 sees the folder
+  std::string listed;  // as rank 0 lists the folder
   if (leads())
     for (const std::int64_t step : storage::steps_in(options_.folder))
       if (listed.size() < 1900) listed += cat(step, " ");

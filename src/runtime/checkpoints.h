@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of a run (storage/checkpoint.h), written and resumed by all its ranks together.
+// Writes and resumes checkpoints of a run (storage/checkpoint.h), by all ranks together.
 //
-// Writing: rank 0 makes the folder; every rank writes what it counts; all know whether all could; rank 0 completes it.
-// Resuming: from the last complete checkpoint to the first, every rank reads what it holds under its plan, which may be
-// another than that of the writers; one that is damaged anywhere is passed over by all. Every rank calls everything
-// here; an error is that of all of them.
+// To write, rank 0 makes the folder and every rank writes the elements that it counts. The ranks then share whether
+// all writes succeeded, and rank 0 completes the checkpoint.
+// To resume, the ranks try checkpoints from the last complete one to the first. Every rank reads the elements that it
+// holds under its plan, which may differ from the writers' plan. All ranks skip a checkpoint that is damaged
+// anywhere. Every rank calls every function here, and all ranks return the same error.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +22,16 @@ class Checkpoints {
  public:
   Checkpoints(CheckpointOptions options, const RankView& view, RankModel& model, Communicator* world, std::string data);
 
-  /// Updates that the states have now. `note` is told what is resumed and what was passed over, on every rank.
+  /// Returns the number of updates that the states now contain. On every rank, `note` receives which checkpoint is
+  /// resumed and which ones were skipped.
   Result<std::int64_t> resume(const std::function<void(const std::string&)>& note);
-  /// After `updates` of `steps` updates: writes one where one is due.
+  /// Writes a checkpoint where one is due after `updates` of `steps` updates.
   Status after(std::int64_t updates, std::int64_t steps);
-  /// One now, unless after() has just written it.
+  /// Writes a checkpoint now, unless after() has just written it.
   Status now(std::int64_t updates);
 
  private:
-  /// Updates that the states had when it was written: what its manifest holds.
+  /// Returns the number of updates that the states had when the checkpoint was written, as its manifest records.
   [[nodiscard]] Result<std::int64_t> read(const std::string& step_folder);
   [[nodiscard]] Status unlike(const storage::Manifest& manifest, const std::string& where) const;
   Status write(std::int64_t updates);
@@ -40,7 +42,7 @@ class Checkpoints {
   RankModel& model_;
   Communicator* world_;
   storage::TrainingFacts training_;
-  std::int64_t written_ = -1;  ///< updates of the last one that after() wrote
+  std::int64_t written_ = -1;  ///< updates of the last checkpoint that after() wrote
 };
 
 }  // namespace espalier::runtime

@@ -26,10 +26,10 @@
 namespace espalier::runtime {
 namespace {
 
-/// Tensors that travel together are as many direct messages at most.
+/// Limits a batch of joined tensors to the size of this many direct messages.
 constexpr std::int64_t kJoinedMessages = 16;
 
-/// Beside the tags of callers.
+/// Tags above those of callers are reserved for collectives.
 constexpr int kRoundTag = 1 << 30, kGatherTag = kRoundTag + 1, kPartTag = kRoundTag + 2;
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
@@ -54,7 +54,7 @@ class Message::Impl {
  public:
   c10::intrusive_ptr<c10d::Work> work;
   std::vector<at::Tensor> tensors;  // kept alive
-  Queue* beside = nullptr;          // whose task `posted` sends it
+  Queue* beside = nullptr;          // the queue whose task `posted` sends the message
   std::int64_t posted = 0;
 };
 
@@ -75,13 +75,13 @@ class Communicator::Impl {
   int rank = 0, size = 1;
   std::int64_t direct_bytes = kDirectBytes;
   std::shared_ptr<c10d::Backend> group;  // null: this rank alone
-  bool native = false;                   // collectives are those of the group
+  bool native = false;                   // use the group's own collectives
   struct Busy {
     double seconds = 0;
     Calls calls;
-  } busy;                         // with collectives and messages
-  int depth = 0;                  // of collectives that are made of others
-  std::unique_ptr<Queue> beside;  // sends, where somebody wants that; ends before Gloo does
+  } busy;                         // time and calls, of collectives and messages
+  int depth = 0;                  // nesting depth of collectives built from others
+  std::unique_ptr<Queue> beside;  // for send_beside(); destroyed before Gloo
 };
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -94,7 +94,7 @@ Calls Communicator::calls() const { return impl_->busy.calls; }
 
 namespace {
 
-/// Adds a collective and its time; of one inside another nothing.
+/// Counts a collective and its time. A collective nested in another adds nothing.
 class Busy {
  public:
   template <class Spent>
@@ -114,7 +114,8 @@ class Busy {
   std::chrono::steady_clock::time_point begin_;
 };
 
-/// Row by row, so that every member gets the same bits, and in fp32 at least; into the first of them.
+/// Sums the rows in order, so that every member gets the same bits, in fp32 or wider. The sum may overwrite the first
+/// row.
 at::Tensor sum_of(const at::Tensor& rows) {
   at::Tensor sum = rows.select(0, 0);
   if (sum.scalar_type() == at::kBFloat16) sum = sum.to(at::kFloat);
@@ -122,11 +123,11 @@ at::Tensor sum_of(const at::Tensor& rows) {
   return sum;
 }
 
-/// Rows by member.
+/// Runs an all-to-all; `received` and `sent` count rows by member.
 void exchange(c10d::Backend& group, const at::Tensor& out, const at::Tensor& in, std::vector<std::int64_t> received,
               std::vector<std::int64_t> sent) {
   if (in.scalar_type() != at::kBFloat16) return group_all_to_all(group, out, in, std::move(received), std::move(sent));
-  // A type that Gloo does not know: its bytes travel.
+  // Gloo does not support this type; send its bytes.
   for (std::vector<std::int64_t>* sizes : {&received, &sent})
     for (std::int64_t& size : *sizes) size *= in.dim() == 1 ? in.element_size() : 1;
   group_all_to_all(group, out.view(at::kByte), in.view(at::kByte), std::move(received), std::move(sent));
@@ -134,7 +135,8 @@ void exchange(c10d::Backend& group, const at::Tensor& out, const at::Tensor& in,
 
 }  // namespace
 
-/// Parts of equal size by rank, one message to each: all are asked for before the first leaves, none waits for another.
+/// Exchanges parts of equal size, one message to each rank. All receives are posted before the first send, so that no
+/// message waits for another.
 void Communicator::exchange_parts(const at::Tensor& out, const at::Tensor& in) {
   const int all = impl_->size, here = impl_->rank;
   const std::int64_t part = in.numel() / all;
@@ -151,15 +153,15 @@ void Communicator::exchange_parts(const at::Tensor& out, const at::Tensor& in) {
   for (Message& message : under_way) message.wait();
 }
 
-/// Of what every member has, by rank, the part of this one.
+/// Returns, by rank, every member's part for this rank.
 at::Tensor Communicator::parts_of_everyone(const at::Tensor& whole) {
   at::Tensor rows = at::empty({impl_->size, whole.numel() / impl_->size}, whole.options());
   exchange_parts(rows.view({-1}), whole);
   return rows;
 }
 
-/// In round k this rank sends to the k-th after it and receives from the k-th before it: one message each way on every
-/// link at a time, which a link carries at its rate.
+/// In round k this rank sends to the k-th rank after it and receives from the k-th before it. Every link then carries
+/// one message each way at a time, at its full rate.
 void Communicator::in_rounds(at::Tensor whole, const std::function<at::Tensor(int to)>& part_for) {
   const int all = impl_->size, here = impl_->rank;
   const std::int64_t part = whole.numel() / all;
@@ -172,8 +174,8 @@ void Communicator::in_rounds(at::Tensor whole, const std::function<at::Tensor(in
   }
 }
 
-/// What a gather into `whole` will receive, asked for: the sooner, the less its senders wait for the word that this
-/// rank is ready.
+/// Posts the receives of a gather into `whole`. The earlier they are posted, the less its senders wait for the
+/// message that this rank is ready.
 std::vector<Message> Communicator::ask_for_parts(const at::Tensor& whole) {
   const int all = impl_->size, here = impl_->rank, before = (here + all - 1) % all;
   const std::int64_t part = whole.numel() / all;
@@ -186,8 +188,9 @@ std::vector<Message> Communicator::ask_for_parts(const at::Tensor& whole) {
   return asked;
 }
 
-/// Directly: the own part to everyone. In a ring, round k: this rank hands on to the next one what it got from the one
-/// before in round k − 1, at first its own part.
+/// Runs a gather whose receives are posted. A direct gather sends the own part to everyone. In round k of a ring,
+/// this rank forwards the part that it received in round k − 1 to the next rank; in the first round it sends its own
+/// part.
 void Communicator::gather_asked(const at::Tensor& whole, const at::Tensor& own, std::vector<Message> asked) {
   const int all = impl_->size, here = impl_->rank, next = (here + 1) % all;
   const std::int64_t part = whole.numel() / all;
@@ -203,21 +206,21 @@ void Communicator::gather_asked(const at::Tensor& whole, const at::Tensor& own, 
   for (Message& message : leaving) message.wait();
 }
 
-/// Round k: the sum of a part so far goes on to the next rank, which adds its own; after the last round this rank has
-/// the whole sum of its part. Every part is summed by one chain of ranks, so that all members get the same bits of it.
-/// A round's message is asked for while the one before is under way.
+/// Reduces in a ring. In round k the partial sum of a part goes to the next rank, which adds its own contribution.
+/// After the last round this rank has the whole sum of its part. One chain of ranks sums every part, so that all
+/// members get the same bits of it. The receive of a round is posted while the previous round is in flight.
 at::Tensor Communicator::reduced_in_ring(const at::Tensor& whole) {
   const int all = impl_->size, here = impl_->rank, next = (here + 1) % all, before = (here + all - 1) % all;
   const std::int64_t part = whole.numel() / all;
   const auto part_of = [&](int k) { return whole.narrow(0, (here + 2 * all - k) % all * part, part); };
-  constexpr int kRooms = 3;  // what leaves, what arrives, what arrives next
+  constexpr int kRooms = 3;  // leaving, arriving, arriving next
   std::array<at::Tensor, kRooms> rooms;
   const auto ask = [&](int k) {
     at::Tensor& room = rooms[static_cast<std::size_t>(k % kRooms)];
     if (!room.defined()) room = at::empty({part}, whole.options());
     return receive(room, before, kRoundTag);
   };
-  at::Tensor sum = part_of(1);  // the first one leaves as it is: `whole` stays
+  at::Tensor sum = part_of(1);  // the first part is sent as it is, so that `whole` is not changed
   Message arrives = ask(1);
   for (int k = 1; k < all; ++k) {
     Message leaves = send(sum, next, kRoundTag), following = k + 1 < all ? ask(k + 1) : Message();
@@ -230,12 +233,12 @@ at::Tensor Communicator::reduced_in_ring(const at::Tensor& whole) {
   return sum;
 }
 
-/// Whether a tensor of all members goes from everyone to everyone.
+/// Returns whether a tensor of this size over all members goes directly from everyone to everyone.
 bool Communicator::is_direct(const at::Tensor& whole) const {
   return static_cast<std::int64_t>(whole.nbytes()) <= impl_->direct_bytes;
 }
 
-/// What every member has, by rank.
+/// Returns the parts of all members, by rank.
 at::Tensor Communicator::from_everyone(const at::Tensor& part) {
   at::Tensor rows = at::empty({impl_->size, part.numel()}, part.options());
   gather_asked(rows.view({-1}), part.reshape({-1}), ask_for_parts(rows.view({-1})));
@@ -250,8 +253,8 @@ void Communicator::all_reduce(at::Tensor tensor) {
     tensor.view({-1}).copy_(sum_of(from_everyone(tensor)));
     return;
   }
-  // Parts are summed by one member each, then gathered. A member has its sum only when all others have sent what they
-  // had of it, so that the sums may arrive where those parts were.
+  // One member sums each part, then the sums are gathered. A member has its sum only when all others have sent their
+  // contributions, so that the sums may overwrite these.
   const std::int64_t n = tensor.numel(), part = (n + impl_->size - 1) / impl_->size;
   at::Tensor padded = tensor.view({-1});
   if (part * impl_->size != n) padded = at::cat({padded, at::zeros({part * impl_->size - n}, tensor.options())});
@@ -314,7 +317,7 @@ void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole) {
   part.view({-1}).copy_(reduced(whole.reshape({-1})));
 }
 
-/// The sum of the own part.
+/// Returns the sum of this rank's part.
 at::Tensor Communicator::reduced(const at::Tensor& whole) {
   return is_direct(whole) ? sum_of(parts_of_everyone(whole)) : reduced_in_ring(whole);
 }
@@ -325,7 +328,7 @@ void Communicator::all_gather(at::Tensor whole, const at::Tensor& part, const st
   at::Tensor copies = part.reshape({1, -1})
                           .expand({impl_->size, part.numel()})
                           .reshape({-1})
-                          .contiguous();  // of one element reshape copies nothing
+                          .contiguous();  // reshape copies nothing for one element
   exchange(*impl_->group, out, copies, sizes, std::vector<std::int64_t>(sizes.size(), part.numel()));
 }
 
@@ -337,7 +340,7 @@ void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole, cons
   part.view({-1}).copy_(sum_of(rows));
 }
 
-/// Tensors that travel together: from `first` on those before `end`.
+/// Calls `body(first, end)` for each batch of tensors that travel together.
 void Communicator::in_batches(const std::vector<at::Tensor>& wholes,
                               const std::function<void(std::size_t, std::size_t)>& body) const {
   const std::int64_t limit = kJoinedMessages * std::max(impl_->direct_bytes, kDirectBytes);
@@ -444,7 +447,7 @@ class Meeting::Impl {
 
 namespace {
 
-/// What rank 0 wrote into the file, once it is there.
+/// Returns the port that rank 0 wrote into the file, after waiting for it.
 int port_in(const Rendezvous& at) {
   const auto end = std::chrono::steady_clock::now() + milliseconds_of(at.timeout_seconds);
   int port = 0;
@@ -454,7 +457,7 @@ int port_in(const Rendezvous& at) {
   return port;
 }
 
-/// The file appears whole.
+/// Writes the port and renames the file, so that it appears complete.
 void write_port(const Rendezvous& at, int port) {
   const std::string beside = at.file + ".new";
   std::ofstream(beside) << port << "\n";
@@ -498,7 +501,7 @@ Status Meeting::agree(const std::string& name, const std::string& text) {
     const std::vector<std::uint8_t> bytes = store.get(of);
     return std::string(bytes.begin(), bytes.end());
   };
-  const std::string verdict = key(0);  // who differs, and what it has
+  const std::string verdict = key(0);  // the rank that differs, its text and that of rank 0
   const auto said_by = [&](int rank) {
     try {
       return text_of(key(rank));
@@ -518,7 +521,7 @@ Status Meeting::agree(const std::string& name, const std::string& text) {
   const std::string said = text_of(verdict);
   if (impl_->at.rank != 0) store.set(key(impl_->at.rank) + "/heard", "1");
   for (int rank = 1; impl_->at.rank == 0 && rank < impl_->at.world; ++rank)
-    text_of(key(rank) + "/heard");  // the store ends with rank 0, which may have no more to do with some
+    text_of(key(rank) + "/heard");  // rank 0 owns the store; wait until every rank has read the verdict
   if (said == "=") return {};
   const std::size_t first = said.find('\n'), second = said.find('\n', first + 1);
   return Error{ErrorKind::bad_input, "rank " + said.substr(0, first), said.substr(first + 1, second - first - 1),

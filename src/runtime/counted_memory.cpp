@@ -11,8 +11,8 @@
 namespace espalier::runtime {
 namespace {
 
-/// What stands before the memory of a tensor: the memory itself, and who counts it. Libraries below libtorch ask for
-/// memory of which they keep the address alone (c10::Allocator::raw_allocate), so that all is found by it.
+/// Precedes the memory of a tensor and holds that memory and its counter. Libraries below libtorch request memory and
+/// keep only its address (c10::Allocator::raw_allocate), so that everything must be found from the address.
 struct CountedBlock {
   c10::DataPtr data;
   std::int64_t bytes = 0;
@@ -25,7 +25,7 @@ static_assert(sizeof(CountedBlock) <= kBlockRoom);
 void release(void* memory) {
   auto* block = reinterpret_cast<CountedBlock*>(static_cast<char*>(memory) - kBlockRoom);
   block->counts->bytes -= block->bytes;
-  const c10::DataPtr data = std::move(block->data);  // in which the block stands
+  const c10::DataPtr data = std::move(block->data);  // owns the memory that the block lies in
   block->~CountedBlock();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory the tensors of this process hold, and held at most: an allocator around that of libtorch, which
-// counts what it hands out. Messages that Gloo has under way are not tensors and not counted.
+// Counts the memory that the tensors of this process hold, and its peak. An allocator around that of libtorch counts
+// what it hands out. Messages that Gloo has in flight are not tensors and are not counted.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,12 @@ namespace espalier::runtime {
 
 struct CountedMemory {
   std::atomic<std::int64_t> bytes{0}, peak{0};
-  /// The peak counts from now on.
+  /// Sets the peak to the present bytes.
   void restart() { peak = bytes.load(); }
 };
 
-/// From now on all tensors of the process are counted. Called once, before the first tensor; what it returns lives as
-/// long as the process.
+/// Starts counting all tensors of the process. It is called once, before the first tensor; the returned counter lives
+/// as long as the process.
 CountedMemory& count_tensors();
 
 }  // namespace espalier::runtime

@@ -69,7 +69,7 @@ void Executor::run(std::int32_t index) {
   };
   if (i.stream == Stream::compute)
     waiting(index, wait);
-  else if (i.kind != Kind::recv)  // a receive is offered at once; who needs it waits for it
+  else if (i.kind != Kind::recv)  // a receive is posted at once; the instruction that needs it waits for it
     wait();
   switch (i.kind) {
     case Kind::send: return send(index);
@@ -88,10 +88,11 @@ void Executor::waiting(std::int32_t index, const std::function<void()>& body) {
   steps_->waited(row_of(index), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
-/// Until the message of `index` has come, or has left.
+/// Waits until the message of `index` has arrived or left.
 void Executor::await(std::int32_t index) {
   const std::size_t row = row_of(index);
-  const bool asked = steps_ != nullptr && offered_[row] && !steps_->ended(row);  // sends stand where they left
+  // Sends are timed at the instruction itself.
+  const bool asked = steps_ != nullptr && offered_[row] && !steps_->ended(row);
   if (asked) steps_->begin(row);
   messages_[row].wait();
   if (asked) steps_->end(row);
@@ -104,7 +105,7 @@ void Executor::wait_for(std::int32_t index) {
   const auto at = static_cast<std::size_t>(index - rank_.begin);
   await(index);
   queue_.wait(tasks_[at]);
-  // Sends and receives of one value stand together; who waits, waits for the last of them.
+  // Sends and receives of one value are adjacent; wait for all of them.
   if (i.peer < 0 || at == 0) return;
   const Instruction& before = program_.instructions[static_cast<std::size_t>(index - 1)];
   if (before.kind == i.kind && before.id == i.id && before.microbatch == i.microbatch) wait_for(index - 1);
@@ -124,7 +125,8 @@ void Executor::compute(std::int32_t index) {
                  clock.collective_seconds() - collectives);
 }
 
-/// What moves between layers of different strategies counts as communication of the computation in which it stands.
+/// Moves a value between layers of different strategies. The time counts as communication of the surrounding
+/// computation.
 Tensor Executor::moved(const Tensor& x, const ActivationMoves::Side& from, const ActivationMoves::Side& to,
                        std::int32_t microbatch, bool gradient) {
   if (view_.clock == nullptr) return moves_.moved(x, from, to, microbatch, gradient);
@@ -165,12 +167,12 @@ std::int32_t Executor::range_of(const Work& work, std::int32_t layer) const {
 
 Executor::Pass& Executor::pass_of(const Work& work, std::int32_t microbatch) { return passes_[{work.chunk.value, microbatch}]; }
 
-/// Of the own samples of a micro-batch in the step.
+/// Returns the first sample of this rank's part of a micro-batch, counted over the step.
 std::int64_t Executor::first_sample(std::int32_t range, std::int32_t microbatch) const {
   return pipeline_.first_sample + microbatch * pipeline_.microbatch_samples + moves_.samples(range).first;
 }
 
-/// Tokens of the own samples and those that follow them.
+/// Returns the tokens of this rank's samples and the labels that follow them.
 Batch Executor::batch_of(std::int32_t range, std::int32_t microbatch) {
   const Training& training = view_.plan->training;
   const std::int64_t length = training.sequence.main;
@@ -219,7 +221,7 @@ void Executor::backward(const Work& work, const Instruction& i, bool whole) {
   if (span.last == all.last && all.last < last_layer) pass.value = taken(ChunkId(work.chunk.value + 1), true, i.microbatch);
   for (std::int32_t l = span.last; l >= span.first; --l) {
     pass.value = model_.layer(l).backward(pass.frames.at(l), std::exchange(pass.value, Tensor()), whole);
-    pass.frames.at(l).loss = 0;  // of a forward that was repeated
+    pass.frames.at(l).loss = 0;  // from the repeated forward
     if (l > all.first) pass.value = moved(pass.value, side_of(work, l), side_of(work, l - 1), i.microbatch, true);
   }
   if (span.first > all.first) return;
@@ -252,7 +254,7 @@ void Executor::update(std::int32_t index) {
   waiting(index, [&] {
     if (world_ != nullptr) world_->all_reduce(sums);
   });
-  if (steps_ != nullptr) steps_->begin(row_of(index));  // what stood before was waiting for the others
+  if (steps_ != nullptr) steps_->begin(row_of(index));  // before this point the reduction waited for other instructions
   result_.loss = sums[0].item<double>();
   result_.wish = sums[2].item<double>();
   result_.gradient = std::sqrt(sums[1].item<double>());

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one rank's instruction list: the second interpreter of the Program, beside the simulator.
+// Runs one rank's instruction list. It is the second interpreter of the Program, next to the simulator.
 //
-// Instructions are issued in their order. One that waits for another (wait0, wait1) waits until it has ended.
-// Computations run here; sends and receives are messages under way; reductions and gathers run on a queue beside.
-// Gloo's messages move only when both ends are there, while a `send` of the Program ends without its receiver. So
-// before every instruction a rank offers all receives whose sender may have come to the send: of a peer's list, what
-// stands before the first instruction that needs a send which this rank has not issued. A peer that waits for a send to
-// this rank waits for one of these, so that no two ranks wait for each other where the Program lets them pass.
+// Instructions are issued in order. An instruction that waits for another (wait0, wait1) waits until it has ended.
+// Computations run here; sends and receives are asynchronous messages; reductions and gathers run on their own queue.
 //
-// What a step does beyond the Program: before the update all ranks sum their losses and the squares of their gradients
-// (one all-reduce of three
-// numbers: the third says what a rank asks all others for, steering.h), from which follow the loss that is shown and
-// the clipping of gradients.
+// Gloo's messages move only when both ends are posted, while a `send` of the Program ends without its receiver.
+// Before every instruction a rank therefore posts all receives whose sender may have reached its send. In a peer's
+// list, these come before the first instruction that needs a send that this rank has not issued. A peer that waits
+// for a send to this rank waits for one of these receives. No two ranks can thus wait for each other where the
+// Program does not make them.
+//
+// A step does one thing beyond the Program: before the update, all ranks sum their losses and the squares of their
+// gradients in one all-reduce of three numbers. The third number carries a rank's request to all others (steering.h).
+// The sums give the reported loss and the clipping factor of the gradients.
 #pragma once
 
 #include <cstdint>
@@ -33,10 +34,10 @@ namespace espalier::runtime {
 struct StepResult {
   double loss = 0;      ///< mean over the tokens of the global batch
   double gradient = 0;  ///< norm of all gradients before clipping
-  double wish = 0;      ///< what all ranks asked for, summed
+  double wish = 0;      ///< sum of the requests of all ranks
 };
 
-/// How a run trains.
+/// Holds the hyperparameters of a training run.
 struct TrainingRecipe {
   AdamW adam;
   double clip = 1;  ///< largest norm of gradients; 0: not clipped
@@ -44,24 +45,24 @@ struct TrainingRecipe {
 
 class Executor {
  public:
-  /// `meetings`: all ranks, for gradients that meet between pipelines; null where there is one pipeline.
+  /// `meetings` holds all ranks, for gradients that are summed between pipelines; null where there is one pipeline.
   Executor(const RankView& view, const Program& program, RankModel& model, Communicator* world, const TokenSource& data,
            const TrainingRecipe& recipe, Communicator* meetings);
 
-  /// What this rank asks all others for in the next step: a number that they get with the loss.
+  /// Sets this rank's request to all others in the next step. They receive this number with the loss.
   void ask(double wish) { wish_ = wish; }
-  /// Training step `step` (from 0). `look`, where given, is called when all gradients are complete and nothing is
-  /// updated yet.
+  /// Runs training step `step` (from 0). `look`, where given, is called when all gradients are complete and nothing
+  /// is updated yet.
   StepResult step(std::int64_t step, const std::function<void(RankModel&)>& look = {});
-  /// Called with the first sample, in its step, of every pass through a head of this rank: who is to look at its
-  /// logits.
+  /// Sets a function that is called for every pass through a head of this rank, with the pass's first sample in its
+  /// step. It returns the callback that receives the logits.
   void watch_logits(std::function<WatchLogits(std::int64_t)> watch) { watch_logits_ = std::move(watch); }
 
  private:
   struct Pass {                             ///< a micro-batch in a chunk
-    std::map<std::int32_t, Batch> batches;  ///< of embedding and head
+    std::map<std::int32_t, Batch> batches;  ///< for embedding and head
     std::map<std::int32_t, Frame> frames;   ///< by layer
-    at::Tensor value;                       ///< between two buckets: activation, or gradient
+    at::Tensor value;                       ///< activation, or gradient, between two buckets
   };
   using Key = std::pair<std::int32_t, std::int32_t>;  // chunk, micro-batch
 
@@ -69,7 +70,7 @@ class Executor {
   void compute(std::int32_t index);
   void carry_out(const Instruction& i, std::int32_t index);
   void forward(const Work& work, const Instruction& i);
-  /// `whole`: gradients of parameters too, layer by layer; otherwise those wait for weight_gradients.
+  /// `whole` computes gradients of parameters as well, layer by layer. Otherwise those wait for weight_gradients.
   void backward(const Work& work, const Instruction& i, bool whole);
   void weight_gradients(const Work& work, const Instruction& i);
   void update(std::int32_t index);
@@ -78,9 +79,9 @@ class Executor {
   void offer_receives(std::int32_t now);
   void wait_for(std::int32_t index);
   void await(std::int32_t index);
-  /// Runs `body`, which waits before computation `index`.
+  /// Runs `body`, which waits before computation `index`, and records the time.
   void waiting(std::int32_t index, const std::function<void()>& body);
-  /// The task of a reduction or gather, on the queue.
+  /// Adds the task of a reduction or gather to the queue.
   void queue(std::int32_t index, std::function<void()> task);
   [[nodiscard]] at::Tensor moved(const at::Tensor& x, const ActivationMoves::Side& from, const ActivationMoves::Side& to,
                                  std::int32_t microbatch, bool gradient);
@@ -101,12 +102,12 @@ class Executor {
   [[nodiscard]] const Transfer& transfer_into(ChunkId chunk, bool gradient) const;
   /// Keeps a value for its sends, or for the next chunk of this rank.
   void keep(ChunkId chunk, bool gradient, std::int32_t microbatch, const at::Tensor& value);
-  /// A value that has arrived or was kept, for one use of it.
+  /// Returns a value that has arrived or was kept, for one of its uses.
   at::Tensor taken(ChunkId chunk, bool gradient, std::int32_t microbatch);
   std::map<Key, Arrival>& values_of(bool gradient) { return gradient ? leaving_ : entering_; }
 
   const RankView& view_;
-  StepClock* steps_;  // null: nobody asks when instructions ran
+  StepClock* steps_;  // null: instructions are not timed
   const Program& program_;
   const RankClass& rank_;
   RankModel& model_;
@@ -116,7 +117,7 @@ class Executor {
   const PipelineProgram& pipeline_;
   ActivationMoves moves_;
   GradientMeeting meeting_;
-  std::map<std::int32_t, std::int32_t> sends_;  // by transfer: of one micro-batch, those of this rank
+  std::map<std::int32_t, std::int32_t> sends_;  // by transfer: this rank's sends per micro-batch
   std::int64_t step_ = 0;
   double loss_ = 0, wish_ = 0;
   StepResult result_;
@@ -125,8 +126,8 @@ class Executor {
   std::map<Key, Pass> passes_;
   std::map<Key, Arrival> entering_, leaving_;     // activations that enter a chunk, gradients that leave it
   std::vector<Message> messages_;                 // by instruction, from rank_.begin
-  std::vector<std::int64_t> tasks_;               // by instruction: of queue_
-  std::vector<bool> offered_;                     // receives
+  std::vector<std::int64_t> tasks_;               // by instruction: task number in queue_
+  std::vector<bool> offered_;                     // by instruction: the receive is posted
   std::map<std::int32_t, std::int32_t> reached_;  // by peer: how far its list may have come
   Queue queue_;
 };

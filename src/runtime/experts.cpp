@@ -82,15 +82,16 @@ class ExpertExchange {
         gathers_(place.expert_tensor != nullptr && place.sequence_parallel),
         place_(place) {}
 
-  /// Says of a pass how many rows come and go, and where they lie.
+  /// Computes how many rows arrive and leave in a pass, and their positions.
   void settle(Routing& r) const;
-  /// Copies in the order of their experts -> rows of own experts.
+  /// Turns copies in the order of their experts into rows of own experts.
   [[nodiscard]] Tensor to_experts(const Routing& r, const Tensor& copies) const;
-  /// The way back; of what the ranks of an expert tensor group have, the sum.
+  /// Moves rows back to their tokens, summed over the ranks of an expert tensor group.
   [[nodiscard]] Tensor from_experts(const Routing& r, const Tensor& rows) const;
 
  private:
-  /// Rows by member of the expert group and own expert; of all members of the expert tensor group where they gather.
+  /// Returns the rows by member of the expert group and own expert. Where the expert tensor group gathers, these are
+  /// the rows of all its members.
   [[nodiscard]] Tensor arriving(const Tensor& counts) const;
 
   std::int64_t experts_, local_;
@@ -215,7 +216,7 @@ class Combine : public LayerOperator {
 
 // ---- experts ------------------------------------------------------------------------------------------------------
 
-/// Of each own expert outputs × inputs (column) or inputs × outputs (row), as dense linears.
+/// Multiplies by each own expert's matrix: outputs × inputs (column) or inputs × outputs (row), as dense linears do.
 class ExpertLinear : public LayerOperator {
  public:
   ExpertLinear(const Operator& op, const Parameters& parameters, const OperatorPlace& place)
@@ -252,7 +253,7 @@ class ExpertLinear : public LayerOperator {
     }
   }
 
-  /// x · M of every expert, M as it lies or transposed.
+  /// Returns x · M for every expert, with M as stored or transposed.
   [[nodiscard]] Tensor product(const Routing& r, const Tensor& x, bool as_it_lies) const {
     const Tensor all = parameters_.state->values(parameters_.segment).view({local_, -1, width_});
     Tensor y = at::empty({x.size(0), as_it_lies ? all.size(2) : all.size(1)}, x.options());

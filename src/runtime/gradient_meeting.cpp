@@ -16,8 +16,8 @@ using at::Tensor;
 
 namespace {
 
-/// Calls f(part of the own gradient, part of a message) for every run of elements of a message that lies together in
-/// the own part of a state.
+/// Calls f(part of the own gradient, part of a message) for each contiguous run of message elements in the own part
+/// of a state.
 template <class Function>
 void for_each_run(const std::vector<ExchangedPart>& parts, const Tensor& message, const RankModel& model,
                   const std::function<Tensor(State*)>& list_of, const Function& f) {
@@ -77,7 +77,7 @@ void GradientMeeting::run(CollectiveId collective, RankModel& model) {
     }
   }
   for (auto& [message, buffer] : under_way) message.wait();
-  // Parties in their order, so that owners of the same elements get the same bits.
+  // Sums in the order of the parties, so that owners of the same elements get the same bits.
   std::map<State*, Tensor> sums;
   for (const auto& [message, buffer] : arriving)
     for (const ExchangedPart& part : message->parts) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of the layers of a segment between pipelines: the messages of plan/gradient_exchange.h, and their sums.
+// Sums the gradients of a segment's layers between pipelines, with the messages of plan/gradient_exchange.h.
 #pragma once
 
 #include <map>
@@ -11,10 +11,11 @@ namespace espalier::runtime {
 
 class GradientMeeting {
  public:
-  /// `everyone`: all ranks of the run; used by this alone. Null: one pipeline, which meets nobody.
+  /// `everyone` holds all ranks of the run, and only this class uses it. Null means one pipeline, which exchanges
+  /// nothing.
   GradientMeeting(const RankView& view, const Program& program, Communicator* everyone);
-  /// Completes the gradients of the segment's layers inside the pipeline, then adds those of the others. Every rank of
-  /// the segment takes part.
+  /// Completes the gradients of the segment's layers inside the pipeline, then adds those of the other pipelines.
+  /// Every rank of the segment takes part.
   void run(CollectiveId collective, RankModel& model);
 
  private:
@@ -24,7 +25,7 @@ class GradientMeeting {
   const Program& program_;
   Communicator* everyone_;
   std::int32_t party_;                                  // this rank's pipeline
-  std::map<std::int32_t, GradientExchange> exchanges_;  // by collective; messages of this rank alone
+  std::map<std::int32_t, GradientExchange> exchanges_;  // by collective; only messages of this rank
 };
 
 }  // namespace espalier::runtime

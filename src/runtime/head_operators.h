@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to queries and keys before attention: a norm of each head (Henry et al. 2020), and rotary positions.
+// Transforms queries and keys before attention: a norm of each head (Henry et al. 2020), and rotary positions.
 //
-//   norm     of the d features of a head  y = w · x / √(mean(x²) + ε), one w for all heads of a kind;  dw = Σ heads dy
-//            ∘ x/√…, of a tensor
-//            group summed over its ranks, each of which has some heads
-//   rotary   feature pair (i, i + d/2) at position p turns by p · rate_i (architecture.h); backward it turns back
+//   norm     of the d features of a head  y = w · x / √(mean(x²) + ε), one w for all heads of a kind. Its gradient is
+//            dw = Σ heads dy ∘ x/√…, summed over the ranks of a tensor group, each of which has some heads.
+//   rotary   feature pair (i, i + d/2) at position p turns by p · rate_i (architecture.h); the backward turns it back.
 #pragma once
 
 #include <memory>
@@ -13,13 +12,13 @@
 
 namespace espalier::runtime {
 
-/// Rotary positions of heads, by token: [tokens, samples, heads, dim].
+/// Applies rotary positions to heads, by token: [tokens, samples, heads, dim].
 class Turn {
  public:
   Turn() = default;
   Turn(const Architecture& architecture, const at::Tensor& positions, std::int64_t dim);
   [[nodiscard]] at::Tensor turned(const at::Tensor& heads) const;
-  /// What that does to a gradient.
+  /// Turns a gradient back.
   [[nodiscard]] at::Tensor turned_back(const at::Tensor& heads) const;
 
  private:
@@ -27,7 +26,7 @@ class Turn {
   at::Tensor cosine_, sine_;
 };
 
-/// RMSNorm of each head.
+/// Applies RMSNorm to each head.
 at::Tensor head_normed(const at::Tensor& x, const at::Tensor& scale, double epsilon);
 struct HeadNormGradient {
   at::Tensor input, scale;

@@ -16,7 +16,7 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// In (0, 1].
+/// Maps a word to a number in (0, 1].
 double unit(std::uint64_t word) { return (static_cast<double>(word >> 11) + 1) * 0x1p-53; }
 
 float normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
@@ -29,7 +29,7 @@ bool is_bias(const Operator& op, std::int64_t index) {
   if (op.kind == OperatorKind::norm) return index >= op.in;
   if (op.kind != OperatorKind::linear) return false;
   if (op.split == TpSplit::row) return index < op.parameters_unsplit;
-  const std::int64_t width = op.parameters / op.out;  // of an output: its weights, then its bias
+  const std::int64_t width = op.parameters / op.out;  // elements per output: its weights, then its bias
   return width > op.in && index % width == op.in;
 }
 

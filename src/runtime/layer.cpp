@@ -28,7 +28,7 @@ Layer::Layer(const LayerKind& kind, const std::vector<Parameters>& parameters, s
   }
 }
 
-/// A lookup that is added to the tokens is a branch as well: its operator follows the token table, not a residual.
+/// A lookup that is added to the tokens is also a branch: its operator follows the token table, not a residual.
 bool Layer::begins_branch(std::size_t i) const {
   return i == 0 || kinds_[i - 1] == OperatorKind::residual || kinds_[i] == OperatorKind::embedding;
 }
@@ -53,7 +53,7 @@ void Layer::time_tasks(Frame& frame, std::size_t i, std::size_t first) const {
   }
 }
 
-/// Gathers of parameters, reductions of shards; tiles on their way.
+/// Runs gathers of parameters, reductions of shards, or transfers of tiles.
 void Layer::communicate(const std::function<void()>& body) const {
   if (clock_ == nullptr) return body();
   clock_->communicate(body);
@@ -111,7 +111,7 @@ Tensor Layer::backward(Frame& frame, Tensor dy, bool whole) {
 }
 
 Tensor Layer::run_back(Frame& frame, Tensor dy, bool whole) {
-  Tensor gradient = std::move(dy), around;  // around: the stream's, beside the branch
+  Tensor gradient = std::move(dy), around;  // around: the stream's gradient, which bypasses the branch
   for (std::size_t i = operators_.size(); i-- > 0;) {
     if (kinds_[i] == OperatorKind::residual) {
       around = gradient;

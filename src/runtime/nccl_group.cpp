@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's process group, where the build has it (ESPALIER_NCCL).
+// Makes NCCL's process group, where the build has it (ESPALIER_NCCL).
 #ifdef ESPALIER_NCCL
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 

@@ -39,7 +39,7 @@ constexpr std::array<ProbeName, 5> kTests = {{{Test::all_reduce, "all_reduce_per
                                               {Test::all_to_all, "alltoall_perf", "none"},
                                               {Test::send_receive, "sendrecv_perf", "none"}}};
 
-/// The traffic of one repetition over `bytes` of the whole tensor.
+/// Returns the traffic of one repetition over `bytes` of the whole tensor.
 std::function<void()> traffic(Test test, Communicator& group, std::int64_t bytes) {
   const std::int64_t n = group.size(), elements = bytes / 4 / n * n;
   const Tensor whole = at::ones({elements}), part = at::zeros({elements / n});
@@ -65,9 +65,9 @@ double timed(Communicator& world, const std::function<void()>& once) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Median; all ranks repeat equally often.
+/// Returns the median over repetitions. All ranks repeat equally often.
 double seconds_of(Communicator& world, const std::function<void()>& once) {
-  timed(world, once);  // connections and buffers
+  timed(world, once);  // warms up connections and buffers
   Tensor longest = at::zeros({1}, at::kDouble);
   longest[0] = timed(world, once);
   world.all_reduce_maximum(longest);
@@ -94,15 +94,16 @@ std::string row(const ProbeName& name, std::int64_t bytes, int ranks, double sec
              " 0\n");
 }
 
-/// A set of groups of equal size that together are all ranks: rank r is in group `of[r]`.
+/// Partitions all ranks into groups of equal size. Rank r is in group `of[r]`.
 struct Grouping {
   int size = 1;
   std::vector<int> of;
 };
 
-/// What plans can ask for. Of a power of two 2^n, ranks in a group differ in a set of their n bits, as tensor and data
-/// groups and the group indicators of PrimePar do: all sets of up to three bits in all, beyond them the sets of
-/// neighbouring bits. Otherwise neighbours, and ranks at equal distances.
+/// Returns the groupings that plans can ask for. For 2^n ranks, the ranks of a group differ in a set of their n bits,
+/// as tensor and data groups and the group indicators of PrimePar do. These are all sets of up to three bits in
+/// total, and beyond that the sets of neighbouring bits. Otherwise groups hold neighbours, or ranks at equal
+/// distances.
 std::vector<Grouping> groupings_of(int world) {
   std::vector<Grouping> out;
   const auto add = [&](const std::function<int(int)>& group_of_rank) {
@@ -129,9 +130,9 @@ std::vector<Grouping> groupings_of(int world) {
   return out;
 }
 
-/// Up to which size collectives go from everyone to everyone. A ring of n ranks waits for n − 2 latencies more;
-/// messages from everyone to everyone arrive at once and queue. So the limit grows with the latency: 64 KiB for each
-/// half of a millisecond that a word takes there and back, a power of two.
+/// Returns the size up to which collectives go from everyone to everyone. A ring of n ranks waits for n − 2 more
+/// latencies; messages from everyone to everyone arrive at once and queue. The limit therefore grows with the
+/// latency: 64 KiB for each half of a millisecond of round-trip time, rounded to a power of two.
 std::int64_t direct_limit(Communicator& all) {
   constexpr double kNear = 5e-4;
   constexpr int kTries = 9, kMostDoublings = 4;

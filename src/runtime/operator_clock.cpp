@@ -17,10 +17,11 @@
 namespace espalier::runtime {
 namespace {
 
-constexpr double kElement = 4;                       ///< bytes
-constexpr double kUpdateBytes = 32;                  ///< gradients twice; values and two moments read and written
+constexpr double kElement = 4;  ///< bytes
+/// These are the bytes per updated element: gradients are read twice, values and two moments are read and written.
+constexpr double kUpdateBytes = 32;
 constexpr double kMostOwed = 0.01;                   ///< seconds that are taken off later operators at most
-constexpr std::size_t kKept = std::size_t{1} << 16;  ///< times of one work
+constexpr std::size_t kKept = std::size_t{1} << 16;  ///< times kept per operator work
 
 double operations_of(const profile::OperatorWork& work, Pass pass) {
   const profile::MeasuredShape& s = work.shape;
@@ -103,11 +104,11 @@ Result<Pace> pace_from(const std::string& text, int rank) {
   }
   if ((pace.flops > 0) != (pace.bandwidth > 0)) return refuse(text);
   if (!text.empty() && !pace.plays()) return refuse(text);
-  if (pace.plays()) prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds: threads sleep as long as they are told
+  if (pace.plays()) prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds: threads then sleep exactly as long as requested
   return pace;
 }
 
-/// Sleeps for what is left of `target`; the seconds that the operator took in all.
+/// Sleeps for the rest of `target` and returns the seconds that the operator took in total.
 double OperatorClock::paced(double own, double target) {
   if (own > target) ++late_;
   const double wanted = target - owed_;

@@ -14,11 +14,11 @@ const OperatorWork kLinear{{OperatorKind::linear, 128, 256}, 100};
 TEST(OperatorClock, ADeviceIsItsRatesItsLaunchAndItsSpeed) {
   const auto pace = pace_from("flops=1e9,bandwidth=1e8,launch=1e-3,speed:1=0.5", 0);
   ASSERT_TRUE(pace);
-  // 2·100·128·256 = 6,553,600 operations, 6.5536 ms; 4·(100·384 + 128·256) = 284,672 bytes, 2.85 ms.
+  // 2·100·128·256 = 6,553,600 operations take 6.5536 ms; 4·(100·384 + 128·256) = 284,672 bytes take 2.85 ms.
   EXPECT_NEAR(pace->seconds(kLinear, Pass::forward), 1e-3 + 6.5536e-3, 1e-9);
   EXPECT_NEAR(pace->seconds(kLinear, Pass::weight_gradient), 1e-3 + 6.5536e-3, 1e-9);
-  // Attention of 100 tokens over 50 keys, 4 heads of 16: 4·100·50·64 = 1,280,000 operations; twice for gradients, none
-  // of them of weights.
+  // Attention of 100 tokens over 50 keys, with 4 heads of 16, has 4·100·50·64 = 1,280,000 operations. Gradients take
+  // twice as many, none of them for weights.
   const OperatorWork attention{{OperatorKind::attention, 0, 0, 4, 4, 16, 50}, 100};
   EXPECT_NEAR(pace->seconds(attention, Pass::forward), 1e-3 + 1.28e-3, 1e-9);
   EXPECT_NEAR(pace->seconds(attention, Pass::input_gradient), 1e-3 + 2.56e-3, 1e-9);
@@ -53,7 +53,7 @@ TEST(OperatorClock, AnOperatorLastsWhatTheDeviceTakesAndCollectivesAreNotItsOwn)
         });
   }
   const double took = std::chrono::duration<double>(now() - begin).count();
-  EXPECT_GE(took, 5 * 10.5e-3);  // 7.5 ms of the operator beside 3 ms of the collective
+  EXPECT_GE(took, 5 * 10.5e-3);  // 7.5 ms of the operator plus 3 ms of the collective
   ASSERT_EQ(clock.rows().size(), 1u);
   EXPECT_GE(clock.rows().front().time.forward, 7e-3);
   EXPECT_EQ(clock.late(), 0);

@@ -14,7 +14,7 @@ namespace {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
-constexpr int kExchangeTag = 64;  // beside those of rings, which are numbered by tensor
+constexpr int kExchangeTag = 64;  // above the tags of rings, which are numbered by tensor
 
 }  // namespace
 
@@ -37,7 +37,8 @@ PartitionedLayer::PartitionedLayer(const LayerKind& kind, SpreadBlock block, con
 }
 
 PartitionedLayer::Way PartitionedLayer::way_of(const BlockEdge& edge, const TilePlace& place) const {
-  const int left = edge.from == 0 ? block_.graph.nodes() - 1 : edge.from;  // what enters lies as what leaves
+  // The block's input has the layout of its output.
+  const int left = edge.from == 0 ? block_.graph.nodes() - 1 : edge.from;
   const auto &from = block_.node(left).shape, &to = block_.node(edge.to).shape;
   const auto &from_sequence = block_.sequence(left), &to_sequence = block_.sequence(edge.to);
   const int output = output_tensor(from);
@@ -52,13 +53,13 @@ PartitionedLayer::Way PartitionedLayer::way_of(const BlockEdge& edge, const Tile
           TileExchange(gradients, {wanted}, place.place, place.group, kExchangeTag)};
 }
 
-/// Whether a node after `now` reads what `node` left.
+/// Returns whether a node after `now` reads the output of `node`.
 bool PartitionedLayer::read_later(std::int32_t node, std::int32_t now) const {
   return std::any_of(block_.graph.edges.begin(), block_.graph.edges.end(),
                      [&](const BlockEdge& edge) { return edge.from == node && edge.to > now; });
 }
 
-/// Where a branch begins, the addition that closes it is who adds the gradient of the stream.
+/// Where a branch begins, the addition that closes it adds the gradient of the stream.
 Tensor PartitionedLayer::joined(std::int32_t node, const Tensor& a, const Tensor& b) const {
   for (const BlockEdge& edge : block_.graph.edges)
     if (edge.from == node && edge.is_long()) return nodes_[static_cast<std::size_t>(edge.to) - 1]->joined(a, b);
@@ -71,7 +72,7 @@ Tensor PartitionedLayer::run(Frame& frame, const Tensor& x) {
   Tensors values(nodes_.size() + 1);
   values[0] = x;
   for (std::size_t n = 1; n <= nodes_.size(); ++n) {
-    Tensors inputs(3);  // no node has more
+    Tensors inputs(3);  // the maximum number of inputs of a node
     for (const Way& way : ways_[n - 1]) {
       Tensors arrived;
       communicate([&] { arrived = way.forward.run({values[static_cast<std::size_t>(way.from)]}); });

@@ -9,7 +9,7 @@
 
 #include "base/invariant.h"
 
-// 2.15 calls a collective over one tensor for all members *_single.
+// Version 2.15 renames collectives over one tensor for all members to *_single.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 15)
 #define ESPALIER_C10D_SINGLE 1
 #else
@@ -23,7 +23,7 @@ using Gloo = c10d::ProcessGroupGloo;
 class Transport::Impl {
  public:
   TensorPlace place = TensorPlace::processor;
-  std::shared_ptr<::gloo::transport::Device> device;  // one for all groups: it has a thread
+  std::shared_ptr<::gloo::transport::Device> device;  // one for all groups, because it owns a thread
 };
 
 Transport::Transport(TensorPlace place, bool local) : impl_(std::make_unique<Impl>()) {
@@ -43,7 +43,7 @@ TensorPlace Transport::place() const { return impl_->place; }
 std::shared_ptr<c10d::Backend> Transport::group(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) const {
   if (impl_->place == TensorPlace::gpu) return nccl_group(store, rank, size, timeout);
   auto options = Gloo::Options::create(timeout);
-  options->threads = 1;  // collectives of a group follow each other
+  options->threads = 1;  // collectives of a group run one after the other
   options->devices.push_back(impl_->device);
   const auto group = std::make_shared<c10::intrusive_ptr<Gloo>>(
       c10::make_intrusive<Gloo>(c10::intrusive_ptr<c10d::Store>::reclaim_copy(&store), rank, size, options));

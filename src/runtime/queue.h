@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream of a rank that runs beside its computations: tasks one after the other on a thread of its own. Gradients are
-// reduced and parameters gathered on it, as the Program's stream `data` says. A task that throws ends the stream;
-// wait() throws the same.
+// Runs tasks one after the other on a separate thread, concurrently with a rank's computations. Gradients are reduced
+// and parameters gathered on this queue, which is the Program's stream `data`. A task that throws ends the stream;
+// wait() throws the same exception.
 #pragma once
 
 #include <condition_variable>
@@ -28,7 +28,7 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  /// The number of the task.
+  /// Adds a task and returns its number.
   std::int64_t add(std::function<void()> task) {
     std::int64_t number = 0;
     {
@@ -40,7 +40,7 @@ class Queue {
     return number;
   }
 
-  /// Until task `number` has run; 0: none.
+  /// Waits until task `number` has run. Number 0 waits for nothing.
   void wait(std::int64_t number) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_ >= number || failed_ != nullptr; });
@@ -77,7 +77,7 @@ class Queue {
   std::int64_t added_ = 0, done_ = 0;
   bool closed_ = false;
   std::exception_ptr failed_;
-  std::thread thread_;  // last: begins when the others are there
+  std::thread thread_;  // last, so that it starts after the other members exist
 };
 
 }  // namespace espalier::runtime

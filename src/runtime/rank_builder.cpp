@@ -65,7 +65,7 @@ Members RankModel::Builder::group_of(GroupKind kind, const Strategy& s, const st
   return {};
 }
 
-/// Those that split tokens, those that split weights, and those that sum gradients in them.
+/// Makes the groups that split tokens, those that split weights, and those that sum gradients in them.
 void RankModel::Builder::make_tensor_groups(const Holding& h) {
   const Strategy& s = h.strategy;
   bool head_norms = false;
@@ -85,7 +85,7 @@ void RankModel::Builder::make_tensor_groups(const Holding& h) {
   }
 }
 
-/// Those that pass tiles round, and those that sum parts of them or of gradients.
+/// Makes the groups that pass tiles round, and those that sum parts of tiles or of gradients.
 void RankModel::Builder::make_partition_groups(const Holding& h) {
   for (std::int32_t l = h.first_layer; l <= h.last_layer; ++l) {
     const LayerKind& kind = model_.layer(static_cast<std::size_t>(l));
@@ -182,7 +182,7 @@ OperatorPlace RankModel::Builder::place_of(const Strategy& s, std::int64_t posit
   return place;
 }
 
-/// Where the parameters of an operator lie; those of a tied output in the state of the table.
+/// Returns where the parameters of an operator lie. A tied output uses the state of the table.
 Parameters RankModel::Builder::parameters_of(std::int32_t layer, const Operator& op, std::int64_t first,
                                              std::vector<State*>& used) const {
   const bool shared = op.split == TpSplit::vocab && op.parameters == 0 && op.kind == OperatorKind::linear;
@@ -250,8 +250,8 @@ void RankModel::Builder::add_layer(const WorkRange& range, std::int32_t index, s
   out_.layers_[index] = std::make_unique<Layer>(kind, parameters, used, place, recomputed);
 }
 
-/// A table's gradients are complete with the embedding's chunk; those of a copy with the head's. Where both chunks are
-/// here and differ, only when all are through.
+/// Decides when gradients are complete. A table's gradients are complete with the embedding's chunk, a copy's with
+/// the head's. Where this rank has both chunks and they differ, they are complete only after all passes.
 void RankModel::Builder::settle() {
   for (const auto& [layer, units] : units_) {
     const auto head = static_cast<std::int32_t>(model_.layers.size()) - 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a RankModel comes to be: the groups of the whole plan (rank_builder.cpp), the states of this rank
-// (rank_states.cpp), its layers over them. Internal to rank_model.h.
+// Builds a RankModel: the groups of the whole plan (rank_builder.cpp), the states of this rank (rank_states.cpp), and
+// its layers over them. Internal to rank_model.h.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,26 @@ namespace espalier::runtime {
 
 using Members = std::vector<int>;
 
-/// Whether an operator is a table of tokens, whose rows tensor parallelism divides.
+/// Returns whether an operator is a table of tokens, whose rows tensor parallelism divides.
 bool is_table(const Operator& op);
-/// Whether an operator is a norm of each head, whose one scale all heads share.
+/// Returns whether an operator is a norm of each head, whose one scale all heads share.
 bool is_head_norm(const Operator& op);
-/// Key/value heads of a layer kind; 0: no attention.
+/// Returns the number of key/value heads of a layer kind; 0 without attention.
 std::int64_t key_heads(const LayerKind& kind);
-/// Those of a tensor group that hold the key/value head which member `t` holds.
+/// Returns the members of a tensor group that hold the same key/value head as member `t`.
 Members sharing_heads(const Members& tensor, std::int64_t heads, std::int64_t t);
-/// Gradients that ZeRO scatters in every micro-batch travel between computations; the others on the stream of data
-/// parallelism, beside them.
+/// Returns a purpose that separates gradients by when they travel. Gradients that ZeRO scatters in every micro-batch
+/// travel between computations. The others travel on the stream of data parallelism, concurrently with computations.
 std::string purpose_of(const char* what, ZeroStage zero);
-/// Whether layers of a kind are mixtures of experts, and whether they have norms of heads.
+/// Return whether layers of a kind are mixtures of experts, and whether they have norms of heads.
 bool has_experts(const LayerKind& kind);
 bool has_head_norms(const LayerKind& kind);
-/// Whether gradients of what tensor parallelism does not split are partial on a rank: each has its own tokens.
+/// Returns whether gradients of weights that tensor parallelism does not split are partial, because each rank has its
+/// own tokens.
 bool sums_partial(const Strategy& s);
-/// Whether the operators of a layer are partitioned one by one.
+/// Returns whether the operators of a layer are partitioned one by one.
 bool partitions(const Strategy& s, const LayerKind& kind);
-/// Those of a tensor group that an indicator joins with the member at `place`.
+/// Returns the members of a tensor group that an indicator joins with the member at `place`.
 Members indicated(const Members& tensor, int place, partition::GroupIndicator indicator);
 
 class RankModel::Builder {
@@ -52,7 +53,7 @@ class RankModel::Builder {
   void build();
 
  private:
-  /// The groups that share a unit of states.
+  /// Holds the groups that share a unit of states.
   struct Sharing {
     bool experts = false;
     [[nodiscard]] GroupKind shard() const { return experts ? GroupKind::expert_shard : GroupKind::data_shard; }
@@ -71,7 +72,8 @@ class RankModel::Builder {
   void find_sums(const Holding& holding, std::int64_t position, const LayerKind& kind, const Intervals& elements,
                  StateShape& shape) const;
   void find_partition_sums(const Holding& holding, std::int64_t position, const LayerKind& kind, StateShape& shape) const;
-  /// A partitioned block; `samples` of a micro-batch in the tensor group, 1 where they do not matter.
+  /// Returns a partitioned block. `samples` counts those of a micro-batch in the tensor group; 1 where they do not
+  /// matter.
   SpreadBlock block_of(const LayerKind& kind, const Strategy& s, std::int64_t samples = 0) const;
   std::unique_ptr<Layer> partitioned(const LayerKind& kind, const std::vector<Parameters>& parameters, std::vector<State*> states,
                                      const WorkRange& range, std::int32_t layer, std::int64_t position, bool recomputed) const;
@@ -81,7 +83,7 @@ class RankModel::Builder {
   OperatorPlace place_of(const Strategy& s, std::int64_t position, bool experts) const;
   void settle();
 
-  /// The group of this kind that a rank is in.
+  /// Returns the group of this kind that a rank is in.
   Members group_of(GroupKind kind, const Strategy& s, const std::vector<std::int64_t>& devices) const;
   Members ranks_of(const std::vector<std::int64_t>& devices) const;
 
@@ -92,7 +94,7 @@ class RankModel::Builder {
   RankModel& out_;
   const EngineModel& engine_;
   const RankClass& rank_;
-  std::vector<std::int64_t> stage_devices_;            // of this rank's stage
+  std::vector<std::int64_t> stage_devices_;            // devices of this rank's stage
   std::map<std::int32_t, std::vector<State*>> units_;  // by layer; a table copy: layer 0
   bool embedding_here_ = false;
 };

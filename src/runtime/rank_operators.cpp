@@ -28,8 +28,6 @@ namespace {
 using at::Tensor;
 using Saved = std::vector<Tensor>;
 
-/// Rows × features.
-
 // ---- norms --------------------------------------------------------------------------------------------------------
 
 class Norm : public LayerOperator {
@@ -68,7 +66,7 @@ class Norm : public LayerOperator {
   }
 
  private:
-  /// Over all features, which several ranks may hold.
+  /// Returns the mean over all features, which several ranks may hold.
   [[nodiscard]] Tensor mean(const Tensor& x) const {
     if (features_ == nullptr) return x.mean(-1, true);
     Tensor sum = x.sum(-1, true);
@@ -86,7 +84,7 @@ class Norm : public LayerOperator {
 
 // ---- linears ------------------------------------------------------------------------------------------------------
 
-/// Outputs × (inputs and a bias).
+/// Holds outputs × (inputs and a bias).
 class ColumnLinear : public LayerOperator {
  public:
   ColumnLinear(const Operator& op, const Parameters& parameters, const OperatorPlace& place)
@@ -116,7 +114,7 @@ class ColumnLinear : public LayerOperator {
   OperatorPlace place_;
 };
 
-/// A bias, then inputs × outputs.
+/// Holds a bias, then inputs × outputs.
 class RowLinear : public LayerOperator {
  public:
   RowLinear(const Operator& op, const Parameters& parameters, const OperatorPlace& place)
@@ -150,7 +148,7 @@ class RowLinear : public LayerOperator {
 
 // ---- activations --------------------------------------------------------------------------------------------------
 
-/// Into `y`, which may lie as it likes.
+/// Writes the activation of x into `y`, which may have any layout.
 void activate(Activation kind, const Tensor& x, Tensor y) {
   switch (kind) {
     case Activation::silu: at::silu_out(y, x); return;
@@ -160,7 +158,7 @@ void activate(Activation kind, const Tensor& x, Tensor y) {
   }
 }
 
-/// The gradient of x into `dx`, which may be dy.
+/// Writes the gradient of x into `dx`, which may be dy.
 void activate_backward(Activation kind, const Tensor& dy, const Tensor& x, Tensor dx) {
   switch (kind) {
     case Activation::silu: at::silu_backward_out(dx, dy, x); return;
@@ -170,7 +168,8 @@ void activate_backward(Activation kind, const Tensor& dy, const Tensor& x, Tenso
   }
 }
 
-/// Gated: outputs of the linear before come in pairs of gate and up, so that a rank has both of each.
+/// Applies an activation. For gated ones, the outputs of the preceding linear are pairs of gate and up, so that a
+/// rank has both of each.
 class Activate : public LayerOperator {
  public:
   Activate(const Operator& op, const OperatorPlace& place) : gated_(op.in == 2 * op.out), kind_(place.architecture.activation) {}
@@ -255,7 +254,7 @@ Tensor positions_of(const TokenRuns& runs) {
   return positions.size() == 1 ? positions.front() : at::cat(positions);
 }
 
-// ---- what linears exchange ----------------------------------------------------------------------------------------
+// ---- exchanges of linears -----------------------------------------------------------------------------------------
 
 Tensor whole_sequence(const Tensor& x, const OperatorPlace& place) {
   if (place.tensor == nullptr || !place.sequence_parallel) return x;

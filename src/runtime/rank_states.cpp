@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states of a rank: which elements, with whom, and their initial values.
+// Builds the states of a rank: their elements, their groups, and their initial values.
 #include <algorithm>
 
 #include "base/invariant.h"
@@ -13,7 +13,7 @@ namespace espalier::runtime {
 
 namespace {
 
-/// Where elements lie in a flat list of the held ones, of which they are some; neighbours joined.
+/// Returns where elements lie in a flat list of held ones that contains them, with neighbours joined.
 std::vector<Segment> segments_of(const Intervals& held, const Intervals& elements) {
   std::vector<Segment> out;
   std::int64_t before = 0;
@@ -33,7 +33,7 @@ std::vector<Segment> segments_of(const Intervals& held, const Intervals& element
 
 }  // namespace
 
-/// Sums over tensor groups that the gradients of some segments need.
+/// Finds the sums over tensor groups that the gradients of some segments need.
 void RankModel::Builder::find_sums(const Holding& h, std::int64_t position, const LayerKind& kind, const Intervals& elements,
                                    StateShape& shape) const {
   const Strategy& s = h.strategy;
@@ -58,8 +58,8 @@ void RankModel::Builder::find_sums(const Holding& h, std::int64_t position, cons
   shape.sums = {partial, shared};
 }
 
-/// Of partitioned operators: over those of the tensor group that hold the same and have seen other samples, tokens or
-/// heads.
+/// Finds the sums for partitioned operators. They run over tensor group members that hold the same elements and have
+/// seen other samples, tokens or heads.
 void RankModel::Builder::find_partition_sums(const Holding& h, std::int64_t position, const LayerKind& kind,
                                              StateShape& shape) const {
   const Members tensor = group_of(GroupKind::tensor, h.strategy, h.devices);

@@ -12,7 +12,7 @@
 namespace espalier::runtime {
 namespace {
 
-/// Bytes that the tensors of every rank held at most.
+/// Returns the peak bytes that the tensors of every rank held.
 std::vector<std::int64_t> peaks_of(const CountedMemory* memory, Communicator* world) {
   if (memory == nullptr) return {};
   if (world == nullptr) return {memory->peak.load()};

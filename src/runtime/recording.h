@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run leaves of its times and its memory: the file of `espalier run --record` (schema
-// espalier.operator-times/1).
+// Writes a run's times and memory to the file of `espalier run --record` (schema espalier.operator-times/1).
 #pragma once
 
 #include <cstdint>
@@ -16,11 +15,11 @@ namespace espalier::runtime {
 struct Recording {
   const OperatorClock& clock;
   const CountedMemory* memory = nullptr;  ///< null: no peaks
-  std::int64_t steps = 1;                 ///< that were counted
-  double step_s = 0;                      ///< their mean
+  std::int64_t steps = 1;                 ///< steps that were counted
+  double step_s = 0;                      ///< mean seconds of these steps
 };
 
-/// Rank 0 writes its times and the peaks of all; every rank of `world` calls this. Null: one rank.
+/// Writes, on rank 0, its times and the peaks of all ranks. Every rank of `world` calls this. Null means one rank.
 Status write_recording(const std::string& path, const Recording& recording, Communicator* world);
 
 }  // namespace espalier::runtime

@@ -72,7 +72,7 @@ void State::restore_moments(const std::vector<float>& first, const std::vector<f
   }
 }
 
-/// The parts of all members into the whole list.
+/// Gathers the parts of all members into the whole list.
 void State::gather(const at::Tensor& part) {
   if (sizes_.empty())
     shape_.shard_group->all_gather(whole_, part);
@@ -80,7 +80,7 @@ void State::gather(const at::Tensor& part) {
     shape_.shard_group->all_gather(whole_, part, sizes_);
 }
 
-/// Sums of the gradients' own part.
+/// Sums the gradients of the own part over the members.
 void State::scatter(at::Tensor part) {
   if (sizes_.empty())
     shape_.shard_group->reduce_scatter(std::move(part), gradient_);
@@ -136,7 +136,7 @@ void State::sum_in_tensor_group() {
 
 void State::micro_batch_done() {
   if (!shards_gradients(shape_.zero)) return;
-  gradient({0, 0});  // every rank of the group takes part, whatever its micro-batch touched
+  gradient({0, 0});  // every rank of the group takes part, whatever its micro-batch used
   sum_in_tensor_group();
   at::Tensor part = at::empty({part_}, at::kFloat);
   if (shape_.shard_group != nullptr)
@@ -149,8 +149,8 @@ void State::micro_batch_done() {
 
 namespace {
 
-/// States by the group that `group_of` names, in the order in which groups come first: the same on all ranks of a
-/// group. Null: in none.
+/// Groups states by the group that `group_of` returns, in the order in which groups first occur, which is the same on
+/// all ranks of a group. Null means that a state is in none.
 template <class GroupOf>
 std::vector<std::pair<Communicator*, std::vector<State*>>> by_group(const std::vector<State*>& states, const GroupOf& group_of) {
   std::vector<std::pair<Communicator*, std::vector<State*>>> all;
@@ -202,7 +202,7 @@ void State::sum_over(Communicator& copies) {
 
 namespace {
 
-/// Elements that are there in double precision at a time.
+/// Limits how many elements are in double precision at a time.
 constexpr std::int64_t kSummedAtOnce = 1 << 14;
 
 }  // namespace

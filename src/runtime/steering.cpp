@@ -16,9 +16,9 @@
 namespace espalier::runtime {
 namespace {
 
-constexpr int kSteeringTag = 1 << 21;  // of messages here
+constexpr int kSteeringTag = 1 << 21;  // lowest tag of messages here
 
-/// Bytes a second that arrive from the rank `distance` before this one, while all ranks send.
+/// Returns the bytes per second that arrive from the rank `distance` before this one, while all ranks send.
 double rate(Communicator& world, int distance) {
   const int here = world.rank(), all = world.size();
   const at::Tensor leaves = at::ones({Steering::kBytes / 4});
@@ -37,7 +37,7 @@ double rate(Communicator& world, int distance) {
   return best;
 }
 
-/// The numbers of every rank, rank after rank.
+/// Returns the numbers of every rank, rank after rank.
 at::Tensor of_all(Communicator* world, const std::vector<double>& own) {
   const auto count = static_cast<std::int64_t>(own.size());
   at::Tensor part = at::empty({count}, at::kDouble);

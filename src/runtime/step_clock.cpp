@@ -18,7 +18,7 @@ namespace espalier::runtime {
 namespace {
 
 constexpr int kPings = 16;          // round trips by which two clocks are compared
-constexpr int kClockTag = 1 << 20;  // of messages here; those of a step are numbered from 0
+constexpr int kClockTag = 1 << 20;  // tag of clock messages; those of a step are numbered from 0
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -28,13 +28,13 @@ std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 at::Tensor one_number() { return at::empty({1}, at::kLong); }
 
-/// How far the clock of a rank is ahead of that of rank 0, and by how much that may be wrong.
+/// Holds how far a rank's clock is ahead of that of rank 0, and the error bound of that value.
 struct Ahead {
   std::int64_t ns = 0, error = 0;
 };
 
-/// Rank 0 asks `other` for its time. The shortest round trip says most: the answer was written at its middle, half of
-/// it to either side.
+/// Compares clocks: rank 0 asks `other` for its time. The shortest round trip is the most accurate, since the answer
+/// was written at its middle, half of the trip to either side.
 Ahead compared(Communicator& world, int other) {
   Ahead best{0, std::numeric_limits<std::int64_t>::max()};
   for (int k = 0; k < kPings; ++k) {
@@ -74,7 +74,7 @@ void hand_over(Communicator& world, std::vector<std::int64_t> numbers) {
   world.send(at::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kLong), 0, kClockTag).wait();
 }
 
-/// What rank 0 says, on all ranks.
+/// Returns rank 0's value on all ranks.
 std::int64_t said_by_first(Communicator* world, std::int64_t value) {
   if (world == nullptr) return value;
   at::Tensor own = one_number(), all = at::empty({world->size()}, at::kLong);
@@ -93,7 +93,7 @@ void StepClock::begin_step(std::int64_t number) {
   steps_.back().begin = now_ns();
 }
 
-/// What nobody saw, such as a message for which nobody waited, stands at the end.
+/// Rows without a recorded time, such as a message for which nothing waited, are placed at the end of the step.
 void StepClock::end_step() {
   Step& step = steps_.back();
   step.end = now_ns();
@@ -142,7 +142,7 @@ std::vector<std::int64_t> StepClock::packed(const Step& step) const {
   return out;
 }
 
-/// `ahead`: of the rank's clock; `origin`: the beginning of the step on rank 0.
+/// `ahead` is how far the rank's clock is ahead; `origin` is the beginning of the step on rank 0.
 MeasuredRank StepClock::unpacked(const std::vector<std::int64_t>& numbers, std::int64_t ahead, std::int64_t origin) const {
   std::size_t at = 0;
   const auto next = [&] { return numbers[at++]; };

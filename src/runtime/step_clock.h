@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// When every instruction of a rank's list ran, step by step: the measured side of a timeline
+// Records when every instruction of a rank's list ran, step by step. It is the measured side of a timeline
 // (espalier/measured_step.h).
 //
-// Computations begin and end on one thread, tasks of the queue on another, each in rows of its own, so that nothing is
-// locked. The last kKept steps are kept: the one of median length is written.
+// Computations begin and end on one thread, tasks of the queue on another. Each has its own rows, so that nothing is
+// locked. The last kKept steps are kept, and the one of median length is written.
 #pragma once
 
 #include <chrono>
@@ -23,27 +23,27 @@ class StepClock {
  public:
   static constexpr std::size_t kKept = 64;
 
-  /// Of a list of `instructions` instructions of this device.
+  /// Records a list of `instructions` instructions of this device.
   StepClock(std::int64_t device, std::size_t instructions) : device_(device), instructions_(instructions) {}
 
-  /// Training step `number`, from 0.
+  /// Begins training step `number`, from 0.
   void begin_step(std::int64_t number);
   void end_step();
-  /// Forgets all steps: the first one warms up.
+  /// Drops all steps, because the first one warms up.
   void restart() { steps_.clear(); }
-  /// Row `row` begins now; called again, it begins anew.
+  /// Marks the beginning of row `row`. A second call replaces the first.
   void begin(std::size_t row);
   void end(std::size_t row);
   [[nodiscard]] bool ended(std::size_t row) const { return steps_.back().rows[row].end_ns != 0; }
-  /// What row `row` spent in operators and in collectives.
+  /// Records the time that row `row` spent in operators and in collectives.
   void inside(std::size_t row, double operators_s, double collectives_s);
-  /// Before row `row`, which is a computation.
+  /// Records a wait before row `row`, which is a computation.
   void waited(std::size_t row, double seconds);
-  /// From now on operators belong to a computation that repeats what was forgotten, or no longer do.
+  /// Marks whether the following operators repeat a computation whose results were dropped.
   void repeats(bool on) { repeats_ = on; }
   void ran(std::int32_t layer, std::int32_t number, OperatorPass pass, double seconds);
 
-  /// Every rank of `world` calls this; rank 0 writes. Null: one rank.
+  /// Writes the step. Every rank of `world` calls this; rank 0 writes. Null means one rank.
   Status write(const std::string& path, const std::string& plan, Communicator* world) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention on tiles: one operator, or QKᵀ, softmax and A·V apart, each with heads, queries and keys of its own. The
-// equations are those of attention.h; a tile of scores is [tokens, samples, heads, keys].
+// Computes attention on tiles, as one operator or as separate QKᵀ, softmax and A·V, each with its own heads, queries
+// and keys. The equations are those of attention.h. A tile of scores is [tokens, samples, heads, keys].
 #include <ATen/TensorOperators.h>
 
 #include <cmath>
@@ -21,22 +21,22 @@ using Tensors = TileOperator::Tensors;
 
 constexpr TensorUse gradient(int tensor) { return {static_cast<std::int8_t>(tensor), true}; }
 
-/// [tokens, samples, heads · dim] → [samples, heads, tokens, dim], and back.
+/// Convert [tokens, samples, heads · dim] to [samples, heads, tokens, dim], and back.
 Tensor split_by_head(const Tensor& x, std::int64_t dim) { return x.view({x.size(0), x.size(1), -1, dim}).permute({1, 2, 0, 3}); }
 Tensor joined_by_token(const Tensor& x) {
   return x.permute({2, 0, 1, 3}).contiguous().view({x.size(2), x.size(0), x.size(1) * x.size(3)});
 }
-/// [tokens, samples, heads, keys] → [samples, heads, tokens, keys], and back.
+/// Convert [tokens, samples, heads, keys] to [samples, heads, tokens, keys], and back.
 Tensor scores_by_head(const Tensor& s) { return s.permute({1, 2, 0, 3}); }
 Tensor scores_by_token(const Tensor& s) { return s.permute({2, 0, 1, 3}).contiguous(); }
 
-/// Key/value heads as often as each has query heads here.
+/// Repeats each key/value head once per query head of its group on this rank.
 Tensor repeated(const Tensor& x, std::int64_t heads) { return x.repeat_interleave(heads / x.size(1), 1); }
 Tensor grouped(const Tensor& x, std::int64_t pairs) {
   return x.view({x.size(0), pairs, x.size(1) / pairs, x.size(2), x.size(3)}).sum(2);
 }
 
-/// What of attention a node does, on its tiles by head.
+/// Computes the part of attention that a node covers, on its tiles by head.
 class TileAttention : public TileOperator {
  public:
   explicit TileAttention(const TilePlace& place)
@@ -46,7 +46,7 @@ class TileAttention : public TileOperator {
         scale_(1 / std::sqrt(static_cast<double>(core_.qk_dim))) {}
 
  protected:
-  /// The extent of an input's tokens on this rank.
+  /// Returns the token ranges of an input on this rank.
   [[nodiscard]] TokenRuns tokens_of(int tensor) const {
     const auto layout = partition::forward_needed(place_.operation().shape, place_.sequence(), tensor);
     const auto tiles = tiles_of(*place_.block, place_.node, tensor, layout);
@@ -61,7 +61,7 @@ class TileAttention : public TileOperator {
   double scale_;
 };
 
-/// Norms of heads and rotary positions on the tiles of queries and of keys.
+/// Applies norms of heads and rotary positions to the tiles of queries and of keys.
 class BesideHeads {
  public:
   BesideHeads(const TilePlace& place, const Operator& core, const TokenRuns& queries, const TokenRuns& keys) : place_(place) {
@@ -78,7 +78,7 @@ class BesideHeads {
     }
   }
 
-  /// `heads`: queries and keys as [tokens, samples, heads, dim]; of norms their inputs are kept.
+  /// Transforms `heads`, queries and keys as [tokens, samples, heads, dim]. It saves the inputs of norms.
   void forward(Tensor (&heads)[2], Tensors& saved) const {
     for (const Part& part : parts_)
       place_.timed(*part.op, Pass::forward, [&] {
@@ -115,7 +115,7 @@ class BesideHeads {
   struct Part {
     const Operator* op = nullptr;
     Turn turn[2];
-    int of = 0;  // norms: queries or keys
+    int of = 0;  // for norms: queries or keys
   };
   [[nodiscard]] Tensor scale(const Part& part) const {
     const Parameters& own = place_.beside.at(part.op);
@@ -126,7 +126,7 @@ class BesideHeads {
   std::vector<Part> parts_;
 };
 
-/// QKᵀ of the present tiles, masked.
+/// Computes QKᵀ of the present tiles, masked.
 class Scores {
  public:
   Scores(const Operator& core, double scale, const TokenRuns& queries, const TokenRuns& keys) : scale_(scale) {
@@ -140,7 +140,7 @@ class Scores {
     if (hidden_.defined()) s.masked_fill_(hidden_, -std::numeric_limits<float>::infinity());
     return s;
   }
-  /// Of the gradient of scores that of queries and of keys.
+  /// Returns the gradients of queries and keys, given the gradient of the scores.
   [[nodiscard]] std::pair<Tensor, Tensor> gradients(const Tensor& ds, const Tensor& q, const Tensor& k) const {
     const Tensor scaled = ds * scale_;
     return {scaled.matmul(repeated(k, q.size(1))), grouped(scaled.transpose(2, 3).matmul(q), k.size(1))};
@@ -153,7 +153,7 @@ class Scores {
 
 Tensor softmax_gradient(const Tensor& p, const Tensor& dp) { return p * (dp - (dp * p).sum(-1, true)); }
 
-/// Queries and keys of a node with those operators beside it.
+/// Holds queries and keys of a node, with their norms and rotary positions.
 class QueryKeys : public TileAttention {
  public:
   explicit QueryKeys(const TilePlace& place)
@@ -168,7 +168,8 @@ class QueryKeys : public TileAttention {
     beside_.forward(heads, saved);
     return {heads[0].permute({1, 2, 0, 3}), heads[1].permute({1, 2, 0, 3})};
   }
-  /// Sums what other ranks have of them, then backward through the operators beside. `use`: phases of the two products.
+  /// Sums the contributions of other ranks, then runs the backward of norms and rotary positions. `of_keys` is the
+  /// phase of the product that gives dK.
   [[nodiscard]] Tensors finished(Frame& frame, Tensors& saved, const Tensor& dq, const Tensor& dk, Phase of_keys) const {
     Tensor d_query = dq.permute({2, 0, 1, 3}).contiguous(), d_key = dk.permute({2, 0, 1, 3}).contiguous();
     place_.sum(communication_, Phase::backward, gradient(0), d_query);

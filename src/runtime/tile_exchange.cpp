@@ -31,7 +31,7 @@ Tensor TileExchange::Cut::of(const std::vector<Tensor>& tensors) const {
   return part;
 }
 
-/// [tokens, samples, features], of scores [tokens, samples, heads, keys].
+/// Returns [tokens, samples, features], or [tokens, samples, heads, keys] for scores.
 std::vector<std::int64_t> TileExchange::shape_of(const ActivationTile& tile) {
   const ActivationBox& box = tile.front();
   std::vector<std::int64_t> shape{size_of(box.tokens), box.samples.size(), features_of(tile)};

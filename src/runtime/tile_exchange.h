@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of activations between two operators of a partitioned block (plan/block_tiles.h): from where one left them to
-// where the other wants them. All of what goes from one rank to another is one message; where every rank has what it
-// wants nothing is copied.
+// Moves tiles of activations between two operators of a partitioned block (plan/block_tiles.h), from the layout of
+// one to the layout of the other. One message carries everything that goes from one rank to another. Where every rank
+// already has its tiles, nothing is copied.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,15 +19,15 @@ class TileExchange {
  public:
   using Tiles = std::vector<std::vector<ActivationTile>>;  ///< [tensor][place]
 
-  /// `group`: the tensor group, by place; `marks`: of its messages. Null: one rank.
+  /// `group` is the tensor group, by place, and `mark` tags its messages. A null group means one rank.
   TileExchange(const Tiles& held, const Tiles& wanted, int place, Communicator* group, int mark);
 
-  /// The wanted tiles of this rank, of those that it holds; both in the order of the tensors. Every rank of the group
-  /// calls this.
+  /// Returns the wanted tiles of this rank, given the tiles that it holds. Both are in the order of the tensors.
+  /// Every rank of the group calls this.
   [[nodiscard]] std::vector<at::Tensor> run(const std::vector<at::Tensor>& held) const;
 
  private:
-  /// Where a box lies in a tile's tensor: what is cut of each of its dimensions.
+  /// Marks where a box lies in a tile's tensor, as a range of each dimension.
   struct Cut {
     std::int32_t tensor = 0;
     std::vector<Extent> dimensions;
@@ -44,8 +44,8 @@ class TileExchange {
   bool nothing_moves_ = false;
   int mark_;
   Communicator* group_;
-  std::vector<std::vector<std::int64_t>> shapes_;  // wanted
-  std::vector<std::int64_t> missing_;              // elements of them that nobody leaves: they are zeros
+  std::vector<std::vector<std::int64_t>> shapes_;  // shapes of the wanted tensors
+  std::vector<std::int64_t> missing_;              // number of their elements that no rank holds: they are zeros
   std::vector<Inside> inside_;
   Cuts sent_, received_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear on tiles: products of three phases in steps, with rings of messages beside them.
+// Computes a linear on tiles: the products of three phases in steps, overlapped with rings of messages.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -20,9 +20,7 @@ using partition::TensorUse;
 constexpr TensorUse kInput{0, false}, kWeight{1, false}, kInputGradient{0, true}, kWeightGradient{1, true}, kOutput{2, false},
     kOutputGradient{2, true};
 
-/// Rows × features.
-
-/// The messages of one step: what arrives takes the place of what left.
+/// Sends the messages of one step. The arriving tile takes the place of the sent one.
 class TileRing {
  public:
   TileRing(const TilePlace& place, const partition::Communication& communication, Phase phase, int step)
@@ -42,7 +40,7 @@ class TileRing {
     }
   }
 
-  /// The tile that has arrived, or the one that stays.
+  /// Returns the tile that has arrived, or the one that stays.
   Tensor next(TensorUse tensor, const Tensor& tile) {
     for (Passed& passed : passed_) {
       if (!(passed.tensor == tensor)) continue;
@@ -66,8 +64,8 @@ class TileRing {
   std::vector<Passed> passed_;
 };
 
-/// The tile of a weight is outputs × inputs with biases in a last column (column linears), or biases, then inputs ×
-/// outputs (row linears), as plan/ownership.h numbers them.
+/// Runs a linear whose weight tile is outputs × inputs with biases in a last column (column linears), or biases, then
+/// inputs × outputs (row linears), as numbered in plan/ownership.h.
 class TileLinear : public TileOperator {
  public:
   explicit TileLinear(const TilePlace& place)
@@ -119,14 +117,14 @@ class TileLinear : public TileOperator {
       w = ring.next(kWeight, w);
     }
     place_.sum(communication_, Phase::backward, kInputGradient, dx);
-    // Of the biases at the first step, whose outputs are those of the own tile.
+    // The biases get their gradient at the first step, whose outputs are those of the own tile.
     const Tensor d_bias = biased_ ? flat(dy).sum(0) : Tensor();
     frame.weight_gradients.push_back([this, x, d_out, d_bias] { weight_gradient(x, d_out, d_bias); });
     return {dx};
   }
 
  private:
-  /// The own tile, of the first forward step.
+  /// Returns the own tile, which the first forward step uses.
   [[nodiscard]] Tensor weight() const { return weights_in(place_.parameters.state->values(place_.parameters.segment)); }
   [[nodiscard]] Tensor weights_in(const Tensor& list) const {
     if (!by_outputs_) return list.narrow(0, list.size(0) - in_ * out_, in_ * out_).view({in_, out_});
@@ -143,7 +141,8 @@ class TileLinear : public TileOperator {
       at::mm_out(sum, a, b);
   }
 
-  /// One copy of the tile that the forward ends with, however many micro-batches wait for their backward.
+  /// Returns one shared copy of the tile that the forward ends with, however many micro-batches wait for their
+  /// backward.
   Tensor shared(const Tensor& w) {
     const auto kept = kept_.lock();
     if (kept.defined()) return Tensor(kept);

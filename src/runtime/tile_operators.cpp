@@ -33,7 +33,7 @@ void TilePlace::communicate(const std::function<void()>& body) const {
 
 namespace {
 
-/// An operator of one rank, on the tile of its input.
+/// Applies an operator of one rank to the tile of its input.
 class TileLocal : public TileOperator {
  public:
   explicit TileLocal(const TilePlace& place) : place_(place), op_(*place.operation().op) {
@@ -65,7 +65,7 @@ class TileLocal : public TileOperator {
   }
 
  private:
-  /// Who has other features of the same tokens; null: nobody.
+  /// Returns the group that holds other features of the same tokens; null where there is none.
   [[nodiscard]] Communicator* splits_features() const {
     const auto& shape = place_.operation().shape;
     for (const auto& reduction : partition::communication(shape, place_.sequence()).reductions)
@@ -80,7 +80,7 @@ class TileLocal : public TileOperator {
   std::unique_ptr<LayerOperator> operator_;
 };
 
-/// Branch and stream.
+/// Adds the branch and the stream.
 class TileSum : public TileOperator {
  public:
   explicit TileSum(const TilePlace& place) : place_(place) {}

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of a block that is partitioned one by one over a tensor group (plan/block_tiles.h), each on the tiles
-// of this rank: what its phases compute, pass round and sum (partition/communication.h).
+// Implements the operators of a block that is partitioned one by one over a tensor group (plan/block_tiles.h). Each
+// works on the tiles of this rank: it computes, passes round and sums what its phases need
+// (partition/communication.h).
 //
-//     linear       in steps t = 0 … T−1 (T = 2^k of P_{2^k×2^k}, 1 without P): while the present tiles are multiplied,
-//                  those of step t+1 are
-//                  under way as messages; the sum of the gradients of a weight is passed on before its last product is
-//                  added (Wang et al. 2024,
-//                  table 1). A rank keeps its own tile of a weight where it is, and the one that the last forward step
-//                  ended with until
-//                  the backward begins with it, so that none is brought back
-//     attention    QKᵀ, softmax and A·V on some heads, queries and keys; rotary positions and norms of heads on the
-//                  same tiles
-//     norm         sums over features are summed over the ranks that split them
-//     others       what one rank would do, on fewer numbers
-// What is summed over ranks is an all-reduce over a group indicator. Gradients of parameters wait, as those of
-// LayerOperator do.
+//     linear       runs in steps t = 0 … T−1 (T = 2^k of P_{2^k×2^k}, 1 without P). While the present tiles are
+//                  multiplied, the tiles of step t+1 are in flight. The sum of the gradients of a weight is passed on
+//                  before its last product is added (Wang et al. 2024, table 1). A rank keeps its own tile of a weight
+//                  in place. It also keeps the tile of the last forward step until the backward begins with it, so
+//                  that no tile is sent back.
+//     attention    computes QKᵀ, softmax and A·V on some heads, queries and keys; rotary positions and norms of heads
+//                  run on the same tiles.
+//     norm         sums over features, then over the ranks that split them.
+//     others       do the arithmetic of one rank, on fewer numbers.
+// Sums over ranks are all-reduces over a group indicator. Gradients of parameters wait, as those of LayerOperator do.
 #pragma once
 
 #include <ATen/TensorOperators.h>
@@ -29,28 +27,28 @@
 
 namespace espalier::runtime {
 
-/// What one of them works with on this rank.
+/// Holds the data that one of these operators uses on this rank.
 struct TilePlace {
   const SpreadBlock* block = nullptr;
   const LayerKind* kind = nullptr;
-  int node = 0;                                             ///< of the block
-  int place = 0;                                            ///< of this rank in the tensor group
+  int node = 0;                                             ///< node in the block
+  int place = 0;                                            ///< place of this rank in the tensor group
   Communicator* group = nullptr;                            ///< the tensor group, by place
   std::map<partition::GroupIndicator, Communicator*> sums;  ///< groups of indicators
-  Parameters parameters;                                    ///< of the node's operator
-  std::map<const Operator*, Parameters> beside;             ///< of operators on its tiles
+  Parameters parameters;                                    ///< parameters of the node's operator
+  std::map<const Operator*, Parameters> beside;             ///< parameters of other operators on its tiles
   Architecture architecture;
-  std::int32_t layer = 0;  ///< of the model
+  std::int32_t layer = 0;  ///< number in the model
   OperatorClock* clock = nullptr;
   [[nodiscard]] const PartitionedOperator& operation() const { return block->node(node); }
   [[nodiscard]] const partition::PartitionSequence& sequence() const { return block->sequence(node); }
-  /// Adds up a tensor of a phase over the ranks that have parts of it; nothing where there are none.
+  /// Adds up a tensor of a phase over the ranks that have parts of it. Where there are none, it does nothing.
   void sum(const partition::Communication& communication, partition::Phase phase, partition::TensorUse tensor,
            at::Tensor value) const;
-  /// Runs what is all communication.
+  /// Runs communication.
   void communicate(const std::function<void()>& body) const;
-  /// Runs arithmetic of an operator under the clock, where there is one; `busy`: in which it spends time that is not
-  /// its own.
+  /// Runs arithmetic of an operator under the clock, where there is one. Time spent in `busy` is not counted as the
+  /// operator's own.
   void timed(const Operator& op, Pass pass, const std::function<void()>& body, const Communicator* busy = nullptr) const;
 };
 
@@ -58,11 +56,11 @@ class TileOperator {
  public:
   using Tensors = std::vector<at::Tensor>;
   virtual ~TileOperator() = default;
-  /// Of the tiles of its inputs the tile that it leaves. Keeps in `saved` what the backward needs.
+  /// Returns the output tile for the tiles of the inputs. Keeps in `saved` the tensors that the backward needs.
   virtual at::Tensor forward(Frame& frame, Tensors& saved, const Tensors& inputs) = 0;
-  /// Of the gradient of what it left those of its inputs.
+  /// Returns the gradients of the inputs, given the gradient of the output.
   virtual Tensors backward(Frame& frame, Tensors& saved, const at::Tensor& dy) = 0;
-  /// The sum of two gradients of the stream that it adds to.
+  /// Returns the sum of two gradients of the stream that it adds to.
   [[nodiscard]] virtual at::Tensor joined(const at::Tensor& a, const at::Tensor& b) const { return a + b; }
 };
 

@@ -48,7 +48,7 @@ std::vector<GradientPart> gradients_of(const RankModel& model) {
   return parts;
 }
 
-/// Hands copies of the logits on.
+/// Returns callbacks that pass on copies of the logits.
 std::function<WatchLogits(std::int64_t)> copies_of_logits(const std::function<void(const LogitsPart&)>& to) {
   return [&to](std::int64_t first_sample) {
     return [&to, first_sample](const at::Tensor& z, std::int64_t first_token, std::int64_t first_row) {
@@ -59,7 +59,7 @@ std::function<WatchLogits(std::int64_t)> copies_of_logits(const std::function<vo
   };
 }
 
-/// What every rank must have been started with.
+/// Returns the settings with which every rank must have been started.
 std::string said_of(const Plan& plan, const TrainOptions& options) {
   const CheckpointOptions& kept = options.checkpoint;
   return cat("plan ", content_hash(plan), ", ", options.steps, " steps, seed ", options.seed, ", rate ",
@@ -72,7 +72,7 @@ Error lost(const std::exception& failure) {
           "the log of the rank that ended first says why"};
 }
 
-/// The steps; what c10d throws passes through.
+/// Runs the steps. Exceptions of c10d pass through.
 Status run(RankView view, const TrainOptions& options, const TokenSource& data, Meeting& meeting, const std::string& name,
            const Watching& watching) {
   const auto pace = pace_from(options.pace, meeting.rank());

@@ -45,7 +45,7 @@ class TokenTable : public LayerOperator {
   Tensor positions_;
 };
 
-/// Row p for token p.
+/// Adds row p of the table to the token at position p.
 class PositionTable : public LayerOperator {
  public:
   PositionTable(const Operator& op, const Parameters& parameters, const OperatorPlace& place)

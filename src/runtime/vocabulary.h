@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ends of a model: tables of tokens and positions, logits, and the cross-entropy over a vocabulary whose rows
-// the ranks of a tensor group divide (Shoeybi et al. 2019).
+// Implements the two ends of a model: tables of tokens and positions, logits, and the cross-entropy. The ranks of a
+// tensor group divide the rows of the vocabulary (Shoeybi et al. 2019).
 //
-//   loss = Σ tokens (ln Σ_v e^(z_v − M) − (z_target − M)) · scale,  M = max_v z_v;   dz = (softmax(z) − onehot(target)) · scale
-// M, the sum and the target's logit are summed over the group, so that a rank's loss is that of all rows: one of the
-// group counts it. Logits become their softmax, and that its gradient, in place: there is one tensor of the size of the
-// logits at a time.
+//   loss = Σ tokens (ln Σ_v e^(z_v − M) − (z_target − M)) · scale,  M = max_v z_v
+//   dz = (softmax(z) − onehot(target)) · scale.
+//
+// M, the sum and the target's logit are reduced over the group, so that a rank's loss covers all rows. One rank of
+// the group counts it. Logits become their softmax, and that its gradient, in place. Only one tensor of the size of
+// the logits exists at a time.
 #pragma once
 
 #include <memory>

@@ -14,9 +14,10 @@
 namespace espalier::runtime {
 namespace {
 
-constexpr int kWeightsTag = 1 << 30;  // apart from those of transfers
+constexpr int kWeightsTag = 1 << 30;  // distinct from the tags of transfers
 
-/// What all ranks count of a layer, gathered on rank 0: its elements in their order. Empty on the others.
+/// Gathers, on rank 0, the elements that all ranks count of a layer, in their order. The result is empty on the other
+/// ranks.
 class Gathering {
  public:
   Gathering(const RankView& view, const RankModel& model, Communicator* world) : view_(view), model_(model), world_(world) {}
@@ -47,7 +48,7 @@ class Gathering {
     return from - values;
   }
 
-  /// How many intervals and elements; the intervals; the elements.
+  /// Sends the numbers of intervals and elements, then the intervals, then the elements.
   void send(const std::vector<CountedPart>& parts) {
     Intervals all;
     std::vector<float> values;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier-rank: one rank of a run. `espalier run` starts it, or a launcher of a cluster starts `espalier run`, which
-// becomes it. Its arguments are no interface for people. It writes a line a step to file descriptor 3, where that is
-// open, otherwise to stdout (rank 0), and says why it ended on stderr.
+// Implements espalier-rank, one rank of a run. `espalier run` starts it; under a cluster's launcher, `espalier run`
+// becomes it by exec. Its arguments are not a public interface. RENDEZVOUS is file:PATH or tcp:HOST:PORT. Keys are
+// data, weights, save, checkpoint, every, keep, resume, pace, record, timeline, steering and direct. The rank writes
+// a line per step to file descriptor 3 where that is open, otherwise to stdout (rank 0). Errors go to stderr.
 //
 //   espalier-rank PLAN.json RANK WORLD RENDEZVOUS STEPS SEED RATE CLIP TIMEOUT [KEY=VALUE …]
 //   espalier-rank probe OUT.txt RANK WORLD RENDEZVOUS TIMEOUT RANKS_OF_A_NODE
-//
-// RENDEZVOUS: file:PATH or tcp:HOST:PORT. Keys: data, weights, save, checkpoint, every, keep, resume, pace, record,
-// timeline, steering, direct.
 #include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -38,7 +36,7 @@ using espalier::runtime::Rendezvous;
 using espalier::runtime::StepReport;
 using espalier::runtime::TrainOptions;
 
-/// Descriptor 3 where a starter listens there, otherwise stdout.
+/// Returns descriptor 3 where a starter listens there, otherwise stdout.
 int lines_to() { return fcntl(3, F_GETFD) >= 0 ? 3 : 1; }
 
 void say(int descriptor, const std::string& text) {
@@ -69,7 +67,7 @@ Rendezvous rendezvous_of(const std::string& rank, const std::string& world, cons
   return at;
 }
 
-/// What may be left out: KEY=VALUE.
+/// Reads the optional KEY=VALUE arguments.
 void read_more(const std::vector<std::string>& words, TrainOptions& options) {
   for (std::size_t k = 9; k < words.size(); ++k) {
     const std::size_t equals = words[k].find('=');
@@ -134,12 +132,13 @@ Status probe(const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // What tensors leave behind is used again: given back to the kernel, every large one would be cleared page by page.
+  // Freed tensor memory stays in the process for reuse. Returned to the kernel, every large block would be cleared
+  // again page by page.
   constexpr int kLargest = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, kLargest);
   mallopt(M_TRIM_THRESHOLD, kLargest);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
-  // so is a peer that is gone: the rank then says which, instead of being ended as if it were the one killed
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding the file size limit becomes a write error
+  // A lost peer becomes an error as well. The rank then reports which one, instead of being killed by the signal.
   std::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> words(argv + 1, argv + argc);
   const bool probes = words.size() == 7 && words[0] == "probe";
@@ -152,5 +151,5 @@ int main(int argc, char** argv) {
     say(2, cat("espalier: rank ", words[probes ? 2 : 1], ": ", error->message(), "\n"));
     code = exit_code(error->kind);
   }
-  std::_Exit(code);  // threads of lost peers are not waited for
+  std::_Exit(code);  // does not wait for threads of lost peers
 }

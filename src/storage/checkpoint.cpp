@@ -42,7 +42,7 @@ Error damaged_checkpoint(const std::string& where, std::string found, std::strin
   return {ErrorKind::bad_input, where, std::move(found), std::move(expected), "the checkpoint is damaged"};
 }
 
-/// The step that a folder is named after; −1: none.
+/// Returns the step that a folder is named after; −1 for other folders.
 std::int64_t step_of(const std::string& name) {
   const std::string_view prefix(kStep);
   if (name.rfind(prefix, 0) != 0 || name.size() > prefix.size() + 18 || name.size() == prefix.size()) return -1;
@@ -54,7 +54,7 @@ std::int64_t step_of(const std::string& name) {
   return step;
 }
 
-/// The manifest goes first: what is half removed is no checkpoint.
+/// Removes a checkpoint. The manifest goes first, so that a half-removed folder is no checkpoint.
 void remove_checkpoint(const std::string& folder) {
   std::error_code none;
   fs::remove(fs::path(folder) / kManifest, none);
@@ -126,7 +126,7 @@ Status complete(const std::string& folder, const Manifest& manifest, std::int64_
   std::error_code failed, none;
   const std::string old = whole + ".old";
   fs::remove_all(old, none);
-  fs::rename(whole, old, none);  // one of the same step that was there: damaged, or of a run that began earlier
+  fs::rename(whole, old, none);  // an existing one of the same step: damaged, or of a run that began earlier
   fs::rename(partial, whole, failed);
   if (failed) return unwritable_file(whole, failed.value());
   if (Status error = sync_folder(folder)) return error;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The documents of a checkpoint: a manifest, and a description of each rank's file.
+// Reads and writes the documents of a checkpoint: a manifest, and a description of each rank's file.
 #include <string>
 #include <utility>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kManifestSchema = "espalier.checkpoint/1";
 constexpr const char* kRankSchema = "espalier.checkpoint_rank/1";
 constexpr std::int64_t kMostNumber = std::int64_t{1} << 60;
-constexpr const char* kOwn = "checksum";  // of the manifest itself: of its text with this left empty
+constexpr const char* kOwn = "checksum";  // the manifest's own checksum, of its text with this left empty
 
 Error wrong_checksum(const std::string& where, std::string found, std::string expected) {
   return {ErrorKind::bad_input, where, "checksum " + std::move(found), std::move(expected), "the file is damaged"};
@@ -50,7 +50,7 @@ std::vector<std::string> texts_of(base::Reader& reader, std::string_view key) {
   return out;
 }
 
-/// [[first, last], …], ascending.
+/// Reads [[first, last], …], ascending.
 Intervals intervals_of(base::Reader& reader, std::string_view key) {
   Intervals out;
   const std::vector<std::int64_t> bounds = reader.optional_int_list(key, 0, kMostNumber);

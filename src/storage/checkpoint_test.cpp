@@ -24,7 +24,7 @@ std::string text_of(const fs::path& path) {
 
 void put(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
-/// Element e of a layer has the value layer·100 + e, its moments a tenth and a hundredth of that.
+/// Element e of a layer has the value layer·100 + e; its moments are a tenth and a hundredth of that.
 std::vector<float> values_of(std::int32_t layer, const Intervals& elements, float scale) {
   std::vector<float> out;
   for (const Interval& piece : elements)
@@ -45,7 +45,7 @@ class Checkpoints : public ::testing::Test {
   }
   ~Checkpoints() override { fs::remove_all(path_); }
 
-  /// Two ranks: of layer 0 elements 0 … 9 and 10 … 19, of layer 3 the odd and the even ones of four.
+  /// Writes two ranks: elements 0 … 9 and 10 … 19 of layer 0, and the odd and the even ones of four of layer 3.
   void write(std::int64_t step, std::int64_t keep = 2) const {
     const std::string partial = partial_folder(folder(), step);
     ASSERT_FALSE(make_folder(partial).has_value());
@@ -62,7 +62,7 @@ class Checkpoints : public ::testing::Test {
   }
   [[nodiscard]] std::string folder() const { return (path_ / "c").string(); }
 
-  /// The message of the first refusal while everything is read; empty: none.
+  /// Returns the first error while everything is read; empty without one.
   [[nodiscard]] std::string refusal(std::int64_t step) const {
     auto opened = Checkpoint::open(step_folder(folder(), step));
     if (!opened) return opened.error().message();
@@ -75,7 +75,7 @@ class Checkpoints : public ::testing::Test {
   fs::path path_;
 };
 
-/// A rank of another plan: elements 5 … 14 of layer 0 come from both, 1 and 2 of layer 3 as well.
+/// A rank of another plan reads elements 5 … 14 of layer 0 and 1 and 2 of layer 3, which come from both ranks.
 TEST_F(Checkpoints, PiecesAreFoundByTheirElements) {
   write(7);
   auto opened = Checkpoint::open(step_folder(folder(), 7));
@@ -108,7 +108,7 @@ TEST_F(Checkpoints, TheLastOnesStay) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder()), fs::directory_iterator()), 1);
 }
 
-/// A folder that was renamed holds what its manifest counts, and is as new as that.
+/// A renamed folder holds the updates that its manifest counts, and sorts by them.
 TEST_F(Checkpoints, TheManifestCountsTheSteps) {
   for (const std::int64_t step : {5, 10}) write(step);
   fs::rename(step_folder(folder(), 5), step_folder(folder(), 40));
@@ -120,7 +120,7 @@ TEST_F(Checkpoints, TheManifestCountsTheSteps) {
   EXPECT_THAT(steps_in(folder()), ElementsAre(15, 10)) << "damaged: the name counts, so that it is seen and passed over";
 }
 
-/// What was not completed is none: a run that is killed while it writes leaves the one before as it was.
+/// An incomplete checkpoint does not count. A run that is killed while it writes leaves the previous one unchanged.
 TEST_F(Checkpoints, HalfWrittenOnesAreNone) {
   write(5);
   ASSERT_FALSE(make_folder(partial_folder(folder(), 10)).has_value());
@@ -153,7 +153,7 @@ TEST_F(Checkpoints, EveryFlippedBitIsSeen) {
   EXPECT_EQ(refusal(7), "");
 }
 
-/// A rank that counts nothing has a file all the same, and it is verified.
+/// A rank that counts nothing still has a file, and it is verified.
 TEST_F(Checkpoints, FilesWithoutElementsAreVerified) {
   const std::string partial = partial_folder(folder(), 3);
   ASSERT_FALSE(make_folder(partial).has_value());

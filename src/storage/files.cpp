@@ -92,7 +92,7 @@ Status NewFile::commit() {
 Status sync_folder(const std::string& folder) {
   const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return unwritable_file(folder, errno);
-  // EINVAL: a file system that has no such thing
+  // EINVAL comes from a file system without this operation.
   const int failed = fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
   close(descriptor);
   return failed == 0 ? Status() : Status(unwritable_file(folder, failed));

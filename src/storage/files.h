@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of a run as bytes: read through a mapping, written so that a file is there whole or not at all.
+// Reads and writes files of a run as bytes. They are read through a mapping, and written so that a file is complete
+// or absent.
 //
 //   writing: PATH.partial → write → fsync → rename to PATH → fsync of the folder
 #pragma once
@@ -13,8 +14,8 @@
 
 namespace espalier::storage {
 
-/// A file's bytes, readable until the last copy of this is gone. A file that is cut while it is mapped ends the process
-/// (SIGBUS).
+/// Maps a file's bytes, which are readable until the last copy of this is gone. A file that is cut while it is mapped
+/// ends the process (SIGBUS).
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::string& path);
@@ -27,8 +28,8 @@ class MappedFile {
   std::shared_ptr<const Mapping> mapping_;
 };
 
-/// A file that appears under its name when commit() succeeds; without it what was written is removed. The first failure
-/// (no space, a limit, no permission) is kept, and later writes do nothing.
+/// Writes a file that appears under its name when commit() succeeds; otherwise it is removed. The first failure (no
+/// space, a limit, no permission) is kept, and later writes do nothing.
 class NewFile {
  public:
   explicit NewFile(std::string path);
@@ -37,7 +38,7 @@ class NewFile {
   NewFile& operator=(const NewFile&) = delete;
 
   void write(std::string_view bytes);
-  /// The first failure, if any.
+  /// Makes the file appear under its name. Returns the first failure, if any.
   Status commit();
 
  private:
@@ -46,13 +47,13 @@ class NewFile {
   Status failed_;
 };
 
-/// Everything in the folder (names, not contents) is on the disk.
+/// Makes everything in the folder (names, not contents) durable on the disk.
 Status sync_folder(const std::string& folder);
 
-/// A folder and those above it; nothing where they are there.
+/// Makes a folder and those above it; does nothing where they exist.
 Status make_folder(const std::string& folder);
 
-/// The error of a file that cannot be written: the system's reason, exit code 6.
+/// Returns the error of a file that cannot be written: the system's reason, exit code 6.
 Error unwritable_file(const std::string& path, int reason);
 
 }  // namespace espalier::storage

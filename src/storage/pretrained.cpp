@@ -29,7 +29,7 @@ Result<std::vector<std::vector<TensorBlock>>> all_blocks(const Model& model) {
   return out;
 }
 
-/// Gives the block the name that the folder has for its tensor.
+/// Gives the block the folder's name of its tensor.
 Status find_tensor(TensorBlock& block, const TensorFolder& folder, const Model& model, const std::string& path) {
   for (const std::string& name : names_in_files(block.tensor, model)) {
     const TensorEntry* tensor = folder.find(name);
@@ -178,7 +178,7 @@ Status PretrainedWriter::finish() {
   const bool several = parts_.size() > 1;
   if (several)
     if (Status error = write_index()) return error;
-  std::error_code none;  // of an earlier save in the other form
+  std::error_code none;  // from an earlier save in the other form
   std::filesystem::remove(path_of(several ? "model.safetensors" : "model.safetensors.index.json"), none);
   return {};
 }

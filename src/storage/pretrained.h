@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's parameters in a folder of Hugging Face transformers: read by whoever holds some of a layer's elements,
-// written layer by layer.
+// Reads and writes a model's parameters in a folder of Hugging Face transformers. Every holder of a layer's elements
+// reads them; they are written layer by layer.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,21 @@
 
 namespace espalier::storage {
 
-/// Opened when all tensors of the model are there with its shapes, in types of real numbers, and no others.
+/// Reads a folder. It opens when all tensors of the model are present with its shapes, in types of real numbers, and
+/// no others.
 class Pretrained {
  public:
   static Result<Pretrained> open(const std::string& path, const Model& model);
-  /// Elements of a layer, one after the other.
+  /// Returns elements of a layer, one after the other.
   [[nodiscard]] std::vector<float> elements(std::int32_t layer, const Intervals& held) const;
 
  private:
   TensorFolder folder_;
-  std::vector<std::vector<TensorBlock>> layers_;  ///< tensors named as the folder names them
+  std::vector<std::vector<TensorBlock>> layers_;  ///< tensors named as in the folder
 };
 
-/// Writes a folder: config.json, and model.safetensors or, where parts are larger than `part_bytes`, several files and
-/// their index. Values are F32. Layers come in order, each whole.
+/// Writes a folder: config.json, and model.safetensors or, where parts are larger than `part_bytes`, several files
+/// and their index. Values are F32. Layers come in order, each whole.
 class PretrainedWriter {
  public:
   static Result<PretrainedWriter> create(const std::string& folder, const Model& model, std::string_view config,
@@ -38,7 +39,7 @@ class PretrainedWriter {
   PretrainedWriter(PretrainedWriter&&) = default;
 
   Status add(std::int32_t layer, const std::vector<float>& elements);
-  /// When all layers are there.
+  /// Writes the index where there are several parts, once all layers are written.
   Status finish();
 
  private:

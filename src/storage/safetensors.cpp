@@ -43,7 +43,7 @@ Error damaged_file(const std::string& where, std::string found, std::string expe
   return {ErrorKind::bad_input, where, std::move(found), std::move(expected), "the file is cut or no safetensors file"};
 }
 
-/// Elements of a shape; nothing where they are beyond what a file can hold.
+/// Returns the number of elements of a shape; nothing where it exceeds what a file can hold.
 std::optional<std::int64_t> elements_of_shape(const std::vector<std::int64_t>& shape) {
   std::int64_t n = 1;
   for (const std::int64_t extent : shape)
@@ -81,7 +81,7 @@ void read_metadata(base::Reader& root, TensorHeader& out) {
   for (const auto& [key, value] : metadata.node().members) out.metadata[key] = metadata.required_string(key);
 }
 
-/// Every byte of the buffer belongs to one tensor.
+/// Checks that every byte of the buffer belongs to one tensor.
 Status check_coverage(std::vector<TensorEntry>& tensors, std::int64_t buffer_bytes, const std::string& where) {
   std::sort(tensors.begin(), tensors.end(),
             [](const TensorEntry& a, const TensorEntry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
@@ -181,7 +181,7 @@ T loaded(const char* from) {
   return value;
 }
 
-/// IEEE 754 half precision: 1 sign, 5 exponent, 10 fraction bits.
+/// Converts IEEE 754 half precision: 1 sign, 5 exponent, 10 fraction bits.
 float of_half(std::uint16_t half) {
   const std::uint32_t sign = std::uint32_t{half & 0x8000u} << 16, exponent = half >> 10 & 31u, fraction = half & 1023u;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files and folders of tensors in the safetensors format (https://github.com/huggingface/safetensors, "Format"): the
-// place to begin with what a run reads and leaves on disk.
+// Reads and writes files and folders of tensors in the safetensors format
+// (https://github.com/huggingface/safetensors, "Format"). Start here to understand what a run reads and leaves on
+// disk.
 //
-//   8 bytes   n, the length of the header, least significant byte first
-//   n bytes   JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …, "__metadata__": {"KEY":
-//             "TEXT"}}, which may end with spaces
-//   the rest  the tensors' elements in C order, least significant byte first; data_offsets count from here
+//   8 bytes    n, the length of the header, least significant byte first
+//   n bytes    JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …,
+//              "__metadata__": {"KEY": "TEXT"}}, which may end with spaces
+//   the rest   the tensors' elements in C order, least significant byte first; data_offsets count from here.
 //
-// Read strictly: every byte of the rest belongs to exactly one tensor, whose shape and type give its size. A folder
-// holds model.safetensors, or model.safetensors.index.json ({"weight_map": {"NAME": "FILE"}}) and the files that it
-// names.
+// Files are read strictly: every byte of the rest belongs to exactly one tensor, whose shape and type give its size.
+// A folder holds model.safetensors, or model.safetensors.index.json ({"weight_map": {"NAME": "FILE"}}) and the files
+// that it names.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +27,14 @@
 
 namespace espalier::storage {
 
-/// Types that are kept apart by name and size; only those that hold real numbers can be read as such.
+/// Describes a type by name and size. Only types that hold real numbers can be read as such.
 struct TensorType {
-  std::string_view name;  ///< as the header says it: "F32"
+  std::string_view name;  ///< as in the header: "F32"
   std::int64_t bytes = 0;
   bool real = false;  ///< F64, F32, F16, BF16
   bool operator==(const TensorType&) const = default;
 };
-/// Nothing: no type of the format.
+/// Returns the type; nothing for a name outside the format.
 std::optional<TensorType> tensor_type(std::string_view name);
 
 struct TensorEntry {
@@ -45,21 +46,21 @@ struct TensorEntry {
 };
 
 struct TensorHeader {
-  std::vector<TensorEntry> tensors;  ///< as they lie in the buffer
+  std::vector<TensorEntry> tensors;  ///< in the order of the buffer
   std::map<std::string, std::string> metadata;
   std::int64_t buffer = 0;  ///< where it begins in the file
 };
 
 /// Reads the header of a file whose bytes are given; `where` names it.
 Result<TensorHeader> read_tensor_header(std::string_view bytes, const std::string& where);
-/// The first bytes of a file of these tensors, up to the buffer; begin and end are those of the entries, which follow
-/// each other.
+/// Returns the first bytes of a file of these tensors, up to the buffer; begin and end are those of the entries,
+/// which follow each other.
 std::string tensor_header_text(const std::vector<TensorEntry>& tensors, const std::map<std::string, std::string>& metadata);
-/// An entry behind the last one of a list.
+/// Returns an entry after the last one of a list.
 TensorEntry following(const std::vector<TensorEntry>& tensors, std::string name, const TensorType& type,
                       std::vector<std::int64_t> shape);
 
-/// Elements of one tensor, in C order, as real numbers.
+/// Reads elements of one tensor, in C order, as real numbers.
 class TensorValues {
  public:
   TensorValues(TensorType type, std::string_view bytes) : type_(type), bytes_(bytes) {}
@@ -71,7 +72,7 @@ class TensorValues {
   std::string_view bytes_;
 };
 
-/// One file.
+/// Reads one file.
 class TensorFile {
  public:
   static Result<TensorFile> open(const std::string& path);
@@ -87,14 +88,14 @@ class TensorFile {
   TensorHeader header_;
 };
 
-/// All tensors of a folder, or of one file.
+/// Reads all tensors of a folder, or of one file.
 class TensorFolder {
  public:
   static Result<TensorFolder> open(const std::string& path);
   [[nodiscard]] const TensorEntry* find(const std::string& name) const;
-  /// Requires that it is there.
+  /// Returns the values of a tensor, which must exist.
   [[nodiscard]] TensorValues values(const std::string& name) const;
-  /// The file that holds it, for messages.
+  /// Returns the file that holds a tensor, for messages.
   [[nodiscard]] std::string file_of(const std::string& name) const;
   [[nodiscard]] std::vector<std::string> names() const;
 

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// A file as the format's page describes it, byte by byte.
+/// Returns a file as the format's page describes it, byte by byte.
 std::string file_of(const std::string& json, const std::string& buffer) {
   std::string out;
   for (std::size_t i = 0; i < 8; ++i) out += static_cast<char>(json.size() >> (8 * i) & 0xff);
@@ -38,7 +38,7 @@ class Folder {
   fs::path path_;
 };
 
-/// The smallest file: one number, 1.5, whose bytes are 00 00 C0 3F.
+/// Reads the smallest file: one number, 1.5, whose bytes are 00 00 C0 3F.
 TEST(Safetensors, OneNumber) {
   const std::string bytes = file_of(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", std::string("\0\0\xC0\x3F", 4));
   const auto header = read_tensor_header(bytes, "file");
@@ -74,7 +74,7 @@ TEST(Safetensors, WhatIsWrittenIsRead) {
   EXPECT_EQ(header->metadata.at("step"), "3");
 }
 
-/// 1, −2 and the smallest positive number of each type, by their bits.
+/// Reads 1, −2 and the smallest positive number of each type, by their bits.
 TEST(Safetensors, RealNumbersOfEveryType) {
   const TensorValues half(*tensor_type("F16"), std::string_view("\x00\x3C\x00\xC0\x01\x00", 6));
   EXPECT_EQ(half[0], 1.0f);
@@ -167,7 +167,7 @@ TEST(NewFile, IsThereWholeOrNotAtAll) {
   EXPECT_EQ(MappedFile::open(folder.path("x"))->bytes(), "abc");
 }
 
-/// /dev/full takes nothing: what a full disk says is an error of the run (exit code 6), not of an input.
+/// /dev/full accepts nothing. The error of a full disk is one of the run (exit code 6), not of an input.
 TEST(NewFile, AFullDiskIsNamed) {
   const Folder folder;
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";

@@ -12,13 +12,13 @@
 namespace espalier::storage {
 namespace {
 
-/// What a family calls what every decoder has.
+/// Names the tensors of a family that every decoder has.
 struct FamilyWords {
   std::string_view prefix, blocks;                  // "model.", "layers."
-  std::string_view token, position, final_norm;     // beside the blocks
+  std::string_view token, position, final_norm;     // outside the blocks
   std::string_view attention_norm, mlp_norm;        // in a block
   std::string_view query, key, value, packed, out;  // packed: all three in one
-  std::string_view query_norm, key_norm;            // of each head
+  std::string_view query_norm, key_norm;            // norms of each head
   std::string_view gate, up, down;
   std::string_view router, experts, expert_gate, expert_up, expert_down;
   bool transposed = false;  ///< linears are [inputs, outputs]
@@ -80,7 +80,7 @@ const FamilyWords* words_of(const Model& model) {
   return nullptr;
 }
 
-/// The blocks of one layer, operator by operator.
+/// Lists the blocks of one layer, operator by operator.
 class Naming {
  public:
   Naming(const FamilyWords& words, const LayerKind& kind, std::int64_t block) : words_(words), kind_(kind) {
@@ -91,16 +91,16 @@ class Naming {
   Result<std::vector<TensorBlock>> blocks();
 
  private:
-  /// Of a linear, some of its outputs: where they begin among all and how they follow, in heads of `width` every
+  /// Describes some outputs of a linear: where they begin among all and how they follow, in heads of `width` every
   /// `stride`.
   struct Outputs {
     std::string name;
     std::int64_t first = 0, heads = 1, stride = 0, width = 0;
-    std::int64_t tensor_first = 0, tensor_outputs = 0;  ///< in its tensor: the first of them, and how many outputs that
-                                                        ///< has
+    /// This is the place of the first output in its tensor, and the number of outputs that the tensor has.
+    std::int64_t tensor_first = 0, tensor_outputs = 0;
   };
 
-  // Each: whether it knows the operator.
+  // Each returns whether it handles the operator.
   bool beside_blocks(const Operator& op);
   bool of_attention(const Operator& op);
   bool of_mlp(const Operator& op);
@@ -124,7 +124,7 @@ class Naming {
   const FamilyWords& words_;
   const LayerKind& kind_;
   std::string path_;
-  std::int64_t first_ = 0;  // of the operator, in the layer
+  std::int64_t first_ = 0;  // first element of the operator in the layer
   std::vector<TensorBlock> out_;
 };
 
@@ -184,7 +184,7 @@ void Naming::gate_up(const Operator& op) {
   column(op, {in_layer(words_.up), 1, ffn, 2, 1, 0, ffn});
 }
 
-/// Expert by expert, in each outputs × inputs, gate and up in turn.
+/// Adds each expert as outputs × inputs, with gate and up in turn.
 void Naming::expert_column(const Operator& op) {
   const std::int64_t ffn = op.out / 2, each = op.parameters / op.experts;
   for (std::int64_t e = 0; e < op.experts; ++e)
@@ -193,7 +193,7 @@ void Naming::expert_column(const Operator& op) {
           e * each + (up ? op.in : 0), {{ffn, op.in, 2 * op.in}, {op.in, 1, 1}});
 }
 
-/// Expert by expert, in each inputs × outputs.
+/// Adds each expert as inputs × outputs.
 void Naming::expert_row(const Operator& op) {
   for (std::int64_t e = 0; e < op.experts; ++e)
     add(cat(in_layer(words_.experts), e, ".", words_.expert_down, ".weight"), {op.out, op.in}, 0, e * op.in * op.out,

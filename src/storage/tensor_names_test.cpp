@@ -37,7 +37,7 @@ Model model_of(const char* config) { return load_model(config, "config.json").va
 
 std::vector<TensorBlock> blocks(const Model& model, std::int32_t layer) { return blocks_of(model, layer).value(); }
 
-/// The tensor and the place in it of every element of a layer.
+/// Returns the tensor and the place in it of every element of a layer.
 std::map<std::int64_t, std::pair<std::string, std::int64_t>> places(const Model& model, std::int32_t layer) {
   std::map<std::int64_t, std::pair<std::string, std::int64_t>> out;
   const std::int64_t all = numbered_elements(model.layer(static_cast<std::size_t>(layer)));
@@ -52,21 +52,22 @@ std::map<std::int64_t, std::pair<std::string, std::int64_t>> places(const Model&
   return out;
 }
 
-/// gpt2 with h = 4: a block begins with ln_1 (4 scales, 4 shifts), then output by output of c_attn four weights and a
-/// bias. Output 0 is the first query; c_attn.weight is [inputs 4, outputs 12], so that input i of it stands at 12·i.
+/// Checks gpt2 with h = 4. A block begins with ln_1 (4 scales, 4 shifts), then output by output of c_attn four
+/// weights and a bias. Output 0 is the first query. c_attn.weight is [inputs 4, outputs 12], so that its input i is
+/// at 12·i.
 TEST(TensorNames, Gpt2ByHand) {
   const auto at = places(model_of(kGpt2), 1);
   EXPECT_EQ(at.at(0), std::pair(std::string("transformer.h.0.ln_1.weight"), std::int64_t{0}));
   EXPECT_EQ(at.at(7), std::pair(std::string("transformer.h.0.ln_1.bias"), std::int64_t{3}));
   EXPECT_EQ(at.at(8 + 2), std::pair(std::string("transformer.h.0.attn.c_attn.weight"), std::int64_t{24}));
   EXPECT_EQ(at.at(8 + 4), std::pair(std::string("transformer.h.0.attn.c_attn.bias"), std::int64_t{0}));
-  // Heads of two features: outputs 4 and 5 are the key of head 0, 6 and 7 its value; the values of head 0 are columns 8
-  // and 9 of c_attn.
+  // Heads have two features: outputs 4 and 5 are the key of head 0, 6 and 7 its value. The values of head 0 are
+  // columns 8 and 9 of c_attn.
   EXPECT_EQ(at.at(8 + 6 * 5), std::pair(std::string("transformer.h.0.attn.c_attn.weight"), std::int64_t{8}));
   EXPECT_EQ(at.at(8 + 8 * 5), std::pair(std::string("transformer.h.0.attn.c_attn.weight"), std::int64_t{6}));
 }
 
-/// llama with h = 8: of the gated MLP gate and up in turn, each row eight weights and a bias.
+/// Checks llama with h = 8. The gated MLP has gate and up in turn, each row with eight weights and a bias.
 TEST(TensorNames, LlamaByHand) {
   const Model model = model_of(kLlama);
   const auto at = places(model, 2);
@@ -79,7 +80,7 @@ TEST(TensorNames, LlamaByHand) {
   EXPECT_EQ(at.at(first + 9 * 3 + 8), std::pair(std::string("model.layers.1.mlp.up_proj.bias"), std::int64_t{1}));
 }
 
-/// Every element of every layer stands in one place, and every place of every tensor is taken once.
+/// Every element of every layer has one place, and every place of every tensor is taken once.
 TEST(TensorNames, ElementsAndPlacesAreOneToOne) {
   for (const char* config : {kGpt2, kQwen2, kLlama, kQwen3, kMixtral}) {
     const Model model = model_of(config);
@@ -163,7 +164,7 @@ TEST_F(PretrainedFolder, WhatIsSavedIsLoadedPieceByPiece) {
     }
 }
 
-/// Of two saves into one folder the last one is read, whichever had several files.
+/// After two saves into one folder, the last one is read, whichever had several files.
 TEST_F(PretrainedFolder, ASaveReplacesTheOneBefore) {
   const Model model = model_of(kLlama);
   for (const std::int64_t part : {std::int64_t{1} << 30, std::int64_t{1000}, std::int64_t{1} << 30}) {
@@ -189,7 +190,7 @@ TEST_F(PretrainedFolder, WeightsOfAnotherModelAreRefused) {
   EXPECT_THAT(Pretrained::open(path_.string(), model_of(flat.c_str())).error().message(), HasSubstr("model.layers.2"));
 }
 
-/// The names and shapes that transformers itself writes (tests/runtime/reference).
+/// Checks the names and shapes that transformers itself writes (tests/runtime/reference).
 TEST(TensorNames, AreThoseOfTransformers) {
   for (const char* family : {"gpt2", "llama", "qwen2", "mixtral"}) {
     const fs::path folder = fs::path(ESPALIER_SOURCE_DIR) / "tests" / "runtime" / "reference" / family;

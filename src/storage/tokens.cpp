@@ -29,7 +29,7 @@ T number_at(std::string_view bytes, std::size_t at) {
 
 bool is_token_type(std::uint8_t code) { return (code >= 1 && code <= 5) || code == 8; }
 
-/// Where the tables of an index stand, by its counts.
+/// Holds the counts of an index, and derives where its tables are.
 struct IndexTables {
   static constexpr std::size_t kBegin = 9 + 8 + 1 + 8 + 8;
   std::uint64_t sequences = 0, documents = 0;

@@ -67,7 +67,7 @@ TEST_F(Tokens, WhatIsNoFileOfTokens) {
   EXPECT_THAT(TokenFile::open(write("large", number(7, 2) + number(300, 2)), 300).error().message(), HasSubstr("token 300"));
 }
 
-/// Two sequences of 32-bit tokens, the second one first in the file, and an empty one between them.
+/// Reads two sequences of 32-bit tokens, the second one first in the file, and an empty one between them.
 TEST_F(Tokens, MegatronSequencesInTheOrderOfTheIndex) {
   std::string bytes;
   for (const std::uint64_t token : {4, 5, 1, 2, 3}) bytes += number(token, 4);
@@ -94,7 +94,7 @@ TEST_F(Tokens, EveryTypeOfToken) {
   EXPECT_THAT(TokenFile::open((path_ / "t").string(), 300).error().message(), HasSubstr("token -1"));
 }
 
-/// Data sets of several modes have a byte for each sequence behind the tables.
+/// Data sets of several modes have a byte for each sequence after the tables.
 TEST_F(Tokens, ModesArePassedOver) {
   EXPECT_TRUE(read_token_index(index_of({{1, 0}, {1, 2}}, 8) + "ab", 4, "index").ok());
   EXPECT_FALSE(read_token_index(index_of({{1, 0}, {1, 2}}, 8) + "a", 4, "index").ok());
