@@ -72,7 +72,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recompute(Document):
-    """A part of a document."""
+    """Describes what of a layer is recomputed in its backward pass."""
 
     kind: str
     layers: int
@@ -81,7 +81,7 @@ class Recompute(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Overlap(Document):
-    """Which communication may run beside compute."""
+    """Selects the communication that may overlap with compute."""
 
     grad_reduce: bool
     param_gather: bool
@@ -92,7 +92,7 @@ class Overlap(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Strategy(Document):
-    """How one layer is spread over the devices of its stage. In the uniform space all layers share one."""
+    """Describes how one layer is spread over the devices of its stage. In the uniform space all layers share one strategy."""
 
     tp: int
     cp: int
@@ -114,7 +114,7 @@ class Strategy(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Schedule(Document):
-    """A part of a document."""
+    """Describes the order in which a pipeline runs its micro-batches."""
 
     kind: str
     virtual_stages: int
@@ -134,7 +134,7 @@ class Source(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LayerRange(Document):
-    """Layers first … last (inclusive, indices into Model::layers) under one strategy."""
+    """Holds layers first … last (inclusive, indices into Model::layers) under one strategy."""
 
     first: int
     last: int
@@ -145,7 +145,7 @@ class LayerRange(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage(Document):
-    """A stage: its devices in rank order, and its layers."""
+    """Holds one stage of a pipeline: its devices and its chunks."""
 
     devices: list[str | int]  # "0-3": first and last device of a run; in rank order
     samples_per_replica: list[int] | None = None  # samples of a micro-batch that each replica takes; absent: equal shares
@@ -158,7 +158,7 @@ class Stage(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pipeline(Document):
-    """One pipeline: every layer of the model once, on devices of its own."""
+    """Holds one pipeline: every layer of the model once, on devices of its own."""
 
     id: int
     schedule: Schedule
@@ -170,7 +170,7 @@ class Pipeline(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training(Document):
-    """What is trained with what; part of every plan."""
+    """Describes the training: data, batch, precision, optimizer and trained parts. It is part of every plan."""
 
     sequence_length: int | dict[str, Any] | None = None
     global_batch: int
@@ -190,7 +190,7 @@ class Precision(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PlanDocument(Document):
-    """A plan, and the whole result where the document is a result.json."""
+    """Holds a plan, and the whole result if the document is a result.json."""
 
     schema: str
     engine: str
@@ -230,7 +230,7 @@ class Bottleneck(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MemoryBreakdown(Document):
-    """Bytes of the fullest rank, by what they hold."""
+    """Splits the memory of a device by use, in bytes."""
 
     parameters: int  # bytes
     gradients: int  # bytes
@@ -242,7 +242,7 @@ class MemoryBreakdown(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Confidence(Document):
-    """A part of a document."""
+    """Gives the interval of a prediction and its basis."""
 
     iteration_s_low: float  # seconds, nine digits
     iteration_s_high: float  # seconds, nine digits
@@ -265,7 +265,7 @@ class Expense(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LinkUse(Document):
-    """All links of one name of a cluster ("rails out": the NICs of all devices) during one iteration under the flow-level network."""
+    """Sums all links of one name in a cluster ("rails out": the NICs of all devices) during one iteration under the flow-level network."""
 
     link: str
     links: int
@@ -287,7 +287,7 @@ class NetworkPrediction(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Prediction(Document):
-    """What a plan is predicted to take."""
+    """Holds the predicted time, memory and price of a plan."""
 
     iteration_s: float  # seconds, nine digits
     tokens_per_s_per_gpu: float | None = None
@@ -318,7 +318,7 @@ class Prediction(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchRequest(Document):
-    """What a search was asked for, so that a result can be searched again."""
+    """Holds the inputs of a search, so that a result can be searched again."""
 
     recompute_modules: list[str] | None = None
     space: str
@@ -360,7 +360,7 @@ class Balance(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LayerwiseSummary(Document):
-    """What the search of layer-wise plans did beyond the uniform ones."""
+    """Counts the work of the layer-wise search in addition to that of the uniform one."""
 
     uniform_s: float  # seconds, nine digits
     strategies: float | None = None
@@ -376,7 +376,7 @@ class LayerwiseSummary(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PartitionSummary(Document):
-    """What operator partitions (Strategy::partition) add to a search."""
+    """Describes what operator partitions (Strategy::partition) add to a search."""
 
     without_s: float  # seconds, nine digits
     groups: int | None = None
@@ -388,7 +388,7 @@ class PartitionSummary(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeviceGroupsSummary(Document):
-    """What the search of plans on groups of unlike devices did."""
+    """Counts the work of the search for plans on groups of unlike devices."""
 
     sizes: int
     options: int
@@ -411,7 +411,7 @@ class DeviceGroupsSummary(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PhaseSummary(Document):
-    """What one phase of the search did (docs/search.md)."""
+    """Counts the work of one phase of the search (docs/search.md)."""
 
     name: str
     left_out: bool | None = None
@@ -424,7 +424,7 @@ class PhaseSummary(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchSummary(Document):
-    """What the search did, and what it proves."""
+    """Holds the certificate of a search and counts its work."""
 
     space: str | None = None
     space_size: float
@@ -452,7 +452,7 @@ class SearchSummary(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Alternative(Document):
-    """A named configuration beside the answer: a baseline preset or a runner-up. A layer-wise answer has one baseline more: the fastest plan with one strategy for all layers."""
+    """Holds a named configuration to compare the answer with: a baseline preset or a runner-up. A layer-wise answer has an additional baseline, the fastest plan with one strategy for all layers."""
 
     label: str
     configuration: str | None = None
@@ -471,7 +471,7 @@ class Alternative(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OperatorReport(Document):
-    """One operator of a partitioned block: forward and backward of one micro-batch on one device."""
+    """Reports one operator of a partitioned block: forward and backward of one micro-batch on one device."""
 
     first_layer: int | None = None
     devices: int | None = None
@@ -481,7 +481,7 @@ class OperatorReport(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EngineAnswer(Document):
-    """What an engine makes of the job: its own best plan, predicted as that engine runs it."""
+    """Holds an engine's own best plan for the job, predicted as that engine runs it."""
 
     engine: str
     status: str
@@ -494,7 +494,7 @@ class EngineAnswer(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Simplest(Document):
-    """The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h."""
+    """Describes the plan with the fewest dimensions among those at most `within` slower than the fastest. plan/dimensions_used.h defines the dimensions."""
 
     label: str
     iteration_s: float  # seconds, nine digits
@@ -507,7 +507,7 @@ class Simplest(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MadeBy(Document):
-    """The build that made a result: its version, and a hash of the figures that ship with it (devices, calibrations, intervals)."""
+    """Identifies the build that made a result: its version, and a hash of the figures that ship with it (devices, calibrations, intervals)."""
 
     version: str
     calibration: str
@@ -542,7 +542,7 @@ class Option(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchHint(Document):
-    """A larger global batch whose divisors allow a faster plan per sample."""
+    """Describes a larger global batch whose divisors allow a faster plan per sample."""
 
     global_batch: int
     label: str | None = None
@@ -590,7 +590,7 @@ class ResultDocument(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Move(Document):
-    """Docs/adapt.md, "What a move costs"."""
+    """Holds the bytes and the time of one move (docs/adapt.md, "What a move costs")."""
 
     kept_bytes: int | None = None  # bytes
     peer_bytes: int  # bytes
@@ -643,7 +643,7 @@ class MovePrices(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Change(Document):
-    """One rung of the ladder."""
+    """Describes one action of the ladder: what it does, what it costs and what it gains."""
 
     schema: str
     action: str
@@ -674,7 +674,7 @@ class Change(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WhatIf(Document):
-    """The ladder."""
+    """Holds the ladder: every action with its price, and the recommended one."""
 
     schema: str
     plan: str  # content hash of the plan that runs
@@ -695,7 +695,7 @@ class WhatIf(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LossClass(Document):
-    """Losses of nodes that the plan sees alike."""
+    """Holds one class of node losses that affect the plan equally."""
 
     nodes: list[int]
     losses: int
@@ -707,7 +707,7 @@ class LossClass(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Survival(Document):
-    """A plan for every loss of up to so many nodes: what what-if --survive prints with --json."""
+    """Holds prepared plans for every loss of up to `most` nodes."""
 
     schema: str
     plan: str
@@ -727,7 +727,7 @@ class Survival(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StepSeen(Document):
-    """A part of a document."""
+    """Holds one observed step."""
 
     iteration_s: float  # seconds, nine digits
     tokens: float | None = None
@@ -735,7 +735,7 @@ class StepSeen(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RankSeen(Document):
-    """A part of a document."""
+    """Holds the observed times of one rank."""
 
     rank: int
     forward_s: float  # seconds, nine digits
@@ -744,7 +744,7 @@ class RankSeen(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LinkSeen(Document):
-    """A part of a document."""
+    """Holds the observed rate of one link."""
 
     link: str
     gbps: float
@@ -752,7 +752,7 @@ class LinkSeen(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Observation(Document):
-    """Espalier.observation/1."""
+    """Holds a document of schema espalier.observation/1."""
 
     schema: str
     time_s: float | None = None
@@ -767,7 +767,7 @@ class Observation(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LongRunCandidate(Document):
-    """A part of a document."""
+    """Holds a plan, the rate that it was searched for, and its steps."""
 
     planned_for: str  # the rate that it was searched for
     plan: str  # degrees and schedule
@@ -783,7 +783,7 @@ class LongRunCandidate(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LongRunAnswer(Document):
-    """Plans on links with token buckets: what plan prints with --json where a cluster has some."""
+    """Holds the candidates, fastest first, and the bound."""
 
     schema: str
     lower_bound_s: float  # no plan's step is shorter: of the search at the full rate
@@ -804,7 +804,7 @@ class Decision(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TraceRun(Document):
-    """A way to go through the trace."""
+    """Describes one way to go through the trace."""
 
     name: str
     samples_per_s: float
@@ -818,7 +818,7 @@ class TraceRun(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TracePlan(Document):
-    """One of the plans, the best of at least one state of the cluster."""
+    """Describes one of the plans, the best in at least one state of the cluster."""
 
     label: str
     nodes_by_group: list[int]  # nodes of each group, in the order of the cluster
@@ -833,7 +833,7 @@ class TracePlan(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OverTime(Document):
-    """Plans over a trace: what plan prints with --json where a cluster changes."""
+    """Holds the plans, the ways through the trace, and the bound on the policy."""
 
     schema: str
     length_s: float
@@ -859,7 +859,7 @@ class OverTime(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SizeAnswer(Document):
-    """How many nodes of each group, and what the fastest plan on them does."""
+    """Describes one size: its nodes by group, and the fastest plan on them."""
 
     nodes_by_group: list[int]  # nodes of each group, in the order of the cluster
     devices: int
@@ -877,7 +877,7 @@ class SizeAnswer(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ObjectiveAnswer(Document):
-    """Sizes of a cluster and their plans: what plan prints with --json where a job has an objective."""
+    """Holds the best plan and all sizes."""
 
     schema: str
     minimise: str

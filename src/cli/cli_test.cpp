@@ -103,6 +103,10 @@ TEST_F(Cli, EstimateOfWhatDoesNotFitIsPrintedAndExitsFour) {
   r = call({"estimate", file("job.yaml"), small[0], small[1]});
   EXPECT_EQ(r.code, 4);
   EXPECT_THAT(r.out, HasSubstr("DOES NOT FIT"));
+  Surroundings terminal;
+  terminal.color = true;
+  r = call({"estimate", file("job.yaml"), small[0], small[1]}, terminal);
+  EXPECT_THAT(r.out, HasSubstr("\033[31mDOES NOT FIT\033[0m"));
   EXPECT_EQ(call({"estimate", file("job.yaml")}).code, 0);
 }
 

@@ -151,7 +151,7 @@ TEST(FormatRules, ThePageHasAHeadingForEveryId) {
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with("## ")) files = line == "## What files cannot say";
     if (files && line.starts_with("### ")) id = line.substr(4);
-    if (files && line.starts_with("- ") && !line.starts_with("- Of: ")) page[id].insert(line.substr(2));
+    if (files && line.starts_with("- ") && !line.starts_with("- Engines: ")) page[id].insert(line.substr(2));
   }
   for (const Exporter& format : exporters())
     if (format.rules != nullptr)

@@ -36,8 +36,8 @@ void read_item(const std::string& id, const std::string& item, bool written, Pag
     page.with_versions.insert(id);
   } else if (item.starts_with("Source: ")) {
     page.with_source.insert(id);
-  } else if (item.starts_with("Of: ")) {
-    for (std::size_t at = 4; at < item.size();) {
+  } else if (item.starts_with("Engines: ")) {
+    for (std::size_t at = 9; at < item.size();) {
       const std::size_t end = item.find_first_of(",.", at);
       page.engines[id].insert(item.substr(at, end - at));
       at = end + 2;

@@ -48,7 +48,8 @@ std::string step_words(const Prediction& p) {
   const auto exact = [](double s) { return seconds(static_cast<std::int64_t>(s * 1e9)); };
   const std::string range =
       c.low_s >= 1 ? cat(fixed(c.low_s, 1), "–", fixed(c.high_s, 1), " s") : cat(exact(c.low_s), " – ", exact(c.high_s));
-  return cat(seconds(p.iteration_ns), "   ", fixed(c.level * 100, 0), " % interval ", range);
+  return cat(seconds(p.iteration_ns), "   ", fixed(c.level * 100, 0), " % interval ", range,
+             c.basis.starts_with("uncalibrated") ? ", uncalibrated" : "");
 }
 
 /// "51.8 % (46.1 % counting half of causal attention)".

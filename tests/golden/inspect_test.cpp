@@ -127,6 +127,8 @@ TEST(Golden, ExplainOfALayerwisePlan) { golden::expect_golden("explain_layerwise
 TEST(Golden, CompareALayerwisePlan) {
   golden::expect_golden("compare_layerwise.txt", compare({{"uniform.json", by_hand()}, {"layers.json", layerwise_by_hand()}}));
 }
+TEST(Golden, Screen) { golden::expect_golden("screen.txt", by_hand().screen(80)); }
+TEST(Golden, ScreenOfALayerwisePlan) { golden::expect_golden("screen_layerwise.txt", layerwise_by_hand().screen(80)); }
 TEST(Golden, Brief) { golden::expect_golden("brief.txt", by_hand().brief()); }
 TEST(Golden, Explain) { golden::expect_golden("explain.txt", explain(by_hand())); }
 
