@@ -39,16 +39,4 @@ std::string_view to_string(RankOrder v) {
   return "?";
 }
 
-std::string_view to_string(ScheduleKind v) {
-  switch (v) {
-    case ScheduleKind::gpipe: return "gpipe";
-    case ScheduleKind::one_f_one_b: return "1f1b";
-    case ScheduleKind::interleaved: return "interleaved";
-    case ScheduleKind::zb_h1: return "zb-h1";
-    case ScheduleKind::zb_v: return "zb-v";
-    case ScheduleKind::zb_h2: return "zb-h2";
-  }
-  return "?";
-}
-
 }  // namespace espalier

@@ -4,10 +4,66 @@
 #include "plan/schedule.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "base/invariant.h"
 
 namespace espalier {
+namespace {
+
+using Passes = std::int64_t (*)(const Schedule&, std::int64_t stage);
+
+/// Holds what the families of schedules differ in.
+struct ScheduleFamily {
+  ScheduleKind kind;
+  std::string_view name;
+  bool turns_back;  ///< the second chunks of the stages follow each other from the last stage to the first
+  std::vector<ChunkPass> (*order)(const Schedule&, std::int32_t stage);
+  Passes in_flight;  ///< the most chunk passes in flight, see schedule.h
+  Passes whole;      ///< the most of them that hold whole activations, before their input gradient
+};
+
+std::int64_t all_passes(const Schedule& s, std::int64_t) { return s.microbatches; }
+std::int64_t passes_of_1f1b(const Schedule& s, std::int64_t stage) { return s.stages - stage; }
+std::int64_t passes_of_interleaved(const Schedule& s, std::int64_t stage) {
+  const std::int64_t p = s.stages, m = s.microbatches, v = s.virtual_stages;
+  const std::int64_t late = m < p ? 0 : (v - 1) * (m % p);  // see schedule_interleaved.cpp
+  return p * v + p - 2 * stage - 1 + late;
+}
+std::int64_t passes_of_zb_h1(const Schedule& s, std::int64_t) { return s.stages; }
+std::int64_t passes_of_zb_h2(const Schedule& s, std::int64_t) { return 2 * s.stages - 1; }
+std::int64_t passes_of_zb_v(const Schedule& s, std::int64_t) { return std::int64_t{2} * s.stages; }
+std::int64_t whole_of_zb_h2(const Schedule& s, std::int64_t stage) { return 2 * (s.stages - stage) - 1; }
+
+constexpr std::array kFamilies = {
+    ScheduleFamily{ScheduleKind::gpipe, "gpipe", false, gpipe_order, all_passes, all_passes},
+    ScheduleFamily{ScheduleKind::one_f_one_b, "1f1b", false, one_f_one_b_order, passes_of_1f1b, passes_of_1f1b},
+    ScheduleFamily{ScheduleKind::interleaved, "interleaved", false, interleaved_order, passes_of_interleaved, passes_of_1f1b},
+    ScheduleFamily{ScheduleKind::zb_h1, "zb-h1", false, zb_h1_order, passes_of_zb_h1, passes_of_1f1b},
+    ScheduleFamily{ScheduleKind::zb_v, "zb-v", true, zb_v_order, passes_of_zb_v, passes_of_1f1b},
+    ScheduleFamily{ScheduleKind::zb_h2, "zb-h2", false, zb_h2_order, passes_of_zb_h2, whole_of_zb_h2},
+};
+
+constexpr bool in_order_of_the_enum() {
+  for (std::size_t i = 0; i < kFamilies.size(); ++i)
+    if (kFamilies[i].kind != static_cast<ScheduleKind>(i) || kScheduleKinds[i] != kFamilies[i].kind) return false;
+  return kFamilies.size() == kScheduleKinds.size();
+}
+static_assert(in_order_of_the_enum());
+
+const ScheduleFamily& family_of(ScheduleKind kind) {
+  const auto i = static_cast<std::size_t>(kind);
+  ESPALIER_CHECK(i < kFamilies.size());
+  return kFamilies[i];
+}
+
+}  // namespace
+
+std::string_view to_string(ScheduleKind v) {
+  const auto i = static_cast<std::size_t>(v);
+  return i < kFamilies.size() ? kFamilies[i].name : "?";
+}
 
 std::vector<std::vector<LayerRange>> chunk_ranges(const Pipeline& pipeline) {
   std::vector<std::vector<LayerRange>> out(static_cast<std::size_t>(pipeline.schedule.chunks()));
@@ -19,53 +75,30 @@ std::vector<std::vector<LayerRange>> chunk_ranges(const Pipeline& pipeline) {
 }
 
 std::int32_t pipeline_chunk(const Schedule& schedule, std::int32_t stage, std::int32_t local_chunk) {
-  if (schedule.kind == ScheduleKind::zb_v && local_chunk == 1) return 2 * schedule.stages - 1 - stage;
+  if (family_of(schedule.kind).turns_back && local_chunk == 1) return 2 * schedule.stages - 1 - stage;
   return local_chunk * schedule.stages + stage;
 }
 
 ChunkPlace place_of_chunk(const Schedule& schedule, std::int32_t pipeline_chunk) {
   const std::int32_t p = schedule.stages;
-  if (schedule.kind == ScheduleKind::zb_v && pipeline_chunk >= p) return {2 * p - 1 - pipeline_chunk, 1};
+  if (family_of(schedule.kind).turns_back && pipeline_chunk >= p) return {2 * p - 1 - pipeline_chunk, 1};
   return {pipeline_chunk % p, pipeline_chunk / p};
 }
 
 std::int32_t max_in_flight(const Schedule& schedule, std::int32_t stage) {
-  const std::int64_t p = schedule.stages, m = schedule.microbatches, v = schedule.virtual_stages;
-  const auto at_most = [](std::int64_t passes, std::int64_t limit) { return static_cast<std::int32_t>(std::min(passes, limit)); };
-  switch (schedule.kind) {
-    case ScheduleKind::gpipe: return at_most(m, m);
-    case ScheduleKind::one_f_one_b: return at_most(m, p - stage);
-    case ScheduleKind::interleaved: {
-      const std::int64_t late = m < p ? 0 : (v - 1) * (m % p);  // see schedule_interleaved.cpp
-      return at_most(m * v, p * v + p - 2 * stage - 1 + late);
-    }
-    case ScheduleKind::zb_h1: return at_most(m, p);
-    case ScheduleKind::zb_v: return at_most(2 * m, 2 * p);
-    case ScheduleKind::zb_h2: return at_most(m, 2 * p - 1);
-  }
-  ESPALIER_CHECK(false);
+  const std::int64_t all = std::int64_t{schedule.microbatches} * schedule.virtual_stages;
+  return static_cast<std::int32_t>(std::min(all, family_of(schedule.kind).in_flight(schedule, stage)));
 }
 
 std::int32_t max_whole(const Schedule& schedule, std::int32_t stage) {
-  switch (schedule.kind) {
-    case ScheduleKind::gpipe: return schedule.microbatches;
-    case ScheduleKind::zb_h2: return std::min(schedule.microbatches, 2 * (schedule.stages - stage) - 1);
-    default: return std::min(schedule.microbatches, schedule.stages - stage);
-  }
+  const std::int64_t all = schedule.microbatches;
+  return static_cast<std::int32_t>(std::min(all, family_of(schedule.kind).whole(schedule, stage)));
 }
 
 std::vector<ChunkPass> compute_order(const Schedule& schedule, std::int32_t stage) {
   ESPALIER_CHECK(schedule.stages >= 1 && schedule.microbatches >= 1 && schedule.virtual_stages >= 1);
   ESPALIER_CHECK(stage >= 0 && stage < schedule.stages);
-  switch (schedule.kind) {
-    case ScheduleKind::gpipe: return gpipe_order(schedule, stage);
-    case ScheduleKind::one_f_one_b: return one_f_one_b_order(schedule, stage);
-    case ScheduleKind::interleaved: return interleaved_order(schedule, stage);
-    case ScheduleKind::zb_h1: return zb_h1_order(schedule, stage);
-    case ScheduleKind::zb_v: return zb_v_order(schedule, stage);
-    case ScheduleKind::zb_h2: return zb_h2_order(schedule, stage);
-  }
-  ESPALIER_CHECK(false);
+  return family_of(schedule.kind).order(schedule, stage);
 }
 
 }  // namespace espalier
