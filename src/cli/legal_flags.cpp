@@ -2,6 +2,7 @@
 #include "cli/legal_flags.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "plan/dimension.h"
@@ -52,12 +53,13 @@ std::string* word_of(ConfigurationFlags& f, Dimension dimension) {
 std::vector<std::int32_t> values_of(Dimension dimension, const Job& job) {
   constexpr std::int64_t kMost = 1 << 16;  // bounds the scan
   std::int64_t whole = 0, high = job.cluster.devices();
-  if (dimension == Dimension::zero) return {0, 1, 2, 3};
+  std::vector<std::int32_t> out(static_cast<std::size_t>(value_count(dimension)));
+  std::iota(out.begin(), out.end(), 0);
+  if (!out.empty()) return out;
   if (dimension == Dimension::vpp) high = static_cast<std::int64_t>(job.model.layers.size());
   if (dimension == Dimension::recompute_layers) high = job.model.blocks();
   if (dimension == Dimension::micro_batch) high = job.training.global_batch;
   if (dimension != Dimension::vpp && dimension != Dimension::recompute_layers && dimension != Dimension::ep) whole = high;
-  std::vector<std::int32_t> out;
   for (std::int64_t v = 1; v <= std::min(high, kMost); ++v)
     if (whole % v == 0) out.push_back(static_cast<std::int32_t>(v));
   return out;

@@ -82,7 +82,7 @@ std::vector<std::int64_t> values_of(const ExportTarget& t, D d, const ChangedCon
   if (d == D::shard) return {c.strategy.data_ranks()};
   if (d == D::recompute_layers) return {fullest_chunk(t, c.schedule)};
   std::vector<std::int64_t> out;
-  const std::int64_t end = d == D::zero ? 4 : enum_size(d);
+  const std::int64_t end = value_count(d);
   for (std::int64_t v = 0; v < end; ++v)
     // An unchanged kind can still be tried with other modules.
     if (v != now || (d == D::recompute && c.strategy.recompute.modules.any())) out.push_back(v);

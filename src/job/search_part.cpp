@@ -35,11 +35,8 @@ std::string written(const base::Node& node) {
 
 /// Returns the smallest and largest value of a dimension that counts, on any cluster and for any model.
 std::pair<std::int64_t, std::int64_t> range_of(Dimension dimension) {
-  switch (dimension) {
-    case Dimension::zero: return {0, 3};
-    case Dimension::recompute_layers: return {0, kLargestValue};
-    default: return {1, kLargestValue};
-  }
+  const std::int64_t values = value_count(dimension);
+  return {least_value(dimension), values > 0 ? values - 1 : kLargestValue};
 }
 
 std::string range_text(Dimension dimension) {

@@ -92,9 +92,8 @@ std::vector<std::int64_t> possible_values(Dimension dimension, const Job& job) {
     case Dimension::ep: return expert_divisors(job.model);
     case Dimension::vpp: return counting(1, layers);
     case Dimension::micro_batch: return divisors_of(job.training.global_batch);
-    case Dimension::zero: return counting(0, 3);
     case Dimension::recompute_layers: return counting(0, job.model.blocks());
-    default: return counting(0, enum_size(dimension) - 1);
+    default: return counting(0, value_count(dimension) - 1);
   }
 }
 

@@ -108,6 +108,15 @@ std::int64_t enum_size(Dimension dimension) {
   }
 }
 
+std::int64_t value_count(Dimension dimension) {
+  constexpr std::int64_t kZeroStages = 4;
+  return dimension == Dimension::zero ? kZeroStages : enum_size(dimension);
+}
+
+std::int64_t least_value(Dimension dimension) {
+  return value_count(dimension) > 0 || dimension == Dimension::recompute_layers ? 0 : 1;
+}
+
 std::string value_text(Dimension dimension, std::int64_t value) {
   if (enum_size(dimension) == 0) return std::to_string(value);
   switch (dimension) {

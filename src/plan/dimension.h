@@ -48,6 +48,11 @@ void set(Dimension dimension, std::int64_t value, Strategy& strategy, Schedule& 
 
 /// Returns the number of values of an enum or flag; 0 for a count.
 std::int64_t enum_size(Dimension dimension);
+/// Returns the number of values that a dimension has whatever the job: of an enum, a flag or the ZeRO stages, counted
+/// from 0. Returns 0 for a count that the job bounds.
+std::int64_t value_count(Dimension dimension);
+/// Returns the least value of a dimension.
+std::int64_t least_value(Dimension dimension);
 /// Returns the value as users read it: "8", "megatron", "on".
 std::string value_text(Dimension dimension, std::int64_t value);
 

@@ -437,7 +437,7 @@ std::int64_t largest_value(F f, D dimension) {
     case D::micro_batch: return f.global_batch;
     case D::vpp: return f.layers;
     case D::recompute_layers: return f.blocks;
-    case D::zero: return 3;
+    case D::zero: return value_count(dimension) - 1;
     default: return f.devices;
   }
 }
@@ -452,7 +452,7 @@ std::string values_that_hold(F f, const RuleCandidate& base, D dimension,
     }
   } else {
     constexpr std::int64_t kSteps = 1 << 16;  // bounds the scan; legal values are near in practice
-    const std::int64_t low = dimension == D::recompute_layers || dimension == D::zero ? 0 : 1;
+    const std::int64_t low = least_value(dimension);
     const std::int64_t high = std::min<std::int64_t>(largest_value(f, dimension), std::numeric_limits<std::int32_t>::max());
     const std::int64_t now = get(dimension, base.strategy, base.schedule);
     for (std::int64_t v = std::min(now - 1, high); v >= low && v > now - kSteps; --v) {

@@ -146,7 +146,7 @@ void Space::values(Dimension d, const Configuration& c, std::vector<std::int64_t
     case Dimension::vpp:
       first_integers(1, c.schedule.kind == ScheduleKind::interleaved ? facts_.layers / c.schedule.stages : 2, out);
       break;
-    case Dimension::zero: first_integers(0, 3, out); break;
+    case Dimension::zero: first_integers(0, value_count(d) - 1, out); break;
     case Dimension::shard: divisors(s.shards_optimizer() ? s.data_ranks() : 1, out); break;
     case Dimension::recompute_layers: {
       const auto chunks = static_cast<std::size_t>(c.schedule.stages) * static_cast<std::size_t>(c.schedule.virtual_stages);
