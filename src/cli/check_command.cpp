@@ -23,10 +23,8 @@ int check_change(Context& context, const CheckFlags& flags, const std::string& t
                  "a plan or a result of plan", "leave the flag out"});
   const auto report = check_answer_to_change(text, input_name(flags.path));
   if (!report) return fail(context, report.error());
-  if (context.json)
-    print_json(context, to_json(*report, flags.path));
-  else
-    print_answer(context, to_text(*report, input_name(flags.path)));
+  print_either(
+      context, [&] { return to_json(*report, flags.path); }, [&] { return to_text(*report, input_name(flags.path)); });
   return report->ok() ? kOk : kCheckFailed;
 }
 
@@ -48,10 +46,8 @@ int run_check(Context& context, const CheckFlags& flags) {
   const auto report =
       loaded->result ? check_result(*job, *loaded->result, loaded->text, options) : check_plan(*job, loaded->plan, options);
   if (!report) return fail(context, in_file(flags.path, report.error()));
-  if (context.json)
-    print_json(context, to_json(*report, flags.path));
-  else
-    print_answer(context, to_text(*report, loaded->plan));
+  print_either(
+      context, [&] { return to_json(*report, flags.path); }, [&] { return to_text(*report, loaded->plan); });
   return context.interrupted() ? kInterrupted : report->ok() ? kOk : kCheckFailed;
 }
 

@@ -17,6 +17,7 @@ struct Surroundings {
   bool utf8 = true;                   ///< the locale of stdout supports more than ASCII
   std::function<bool()> interrupted;  ///< true after Ctrl-C
   std::istream* input = nullptr;      ///< stdin: read for a file called "-"
+  std::ostream* text = nullptr;       ///< with --json: receives the text answer that the command prints without it
 };
 
 /// Returns an exit code of docs/file-formats.md: 0 ok, 1 internal, 2 usage, 3 bad input, 4 infeasible, 5 check

@@ -118,6 +118,12 @@ void print_answer(const Context& context, const std::string& unlaid) {
 
 void print_json(const Context& context, const std::string& json) { context.out << json << "\n"; }
 
+void print_either(const Context& context, const std::function<std::string()>& json, const std::function<std::string()>& text) {
+  if (!context.json) return print_answer(context, text());
+  print_json(context, json());
+  if (context.surroundings.text != nullptr) *context.surroundings.text << lay_out(text(), context.width());
+}
+
 void add_plan_schema_flag(Command& command, Context& context) {
   command
       .add_option("--plan-schema", context.plan_schema,
@@ -145,11 +151,9 @@ void print_next_steps(const Context& context, const std::vector<std::string>& fi
 int deliver(Context& context, const PlannerResult& result, const std::vector<std::string>& files) {
   if (Status refused = unwritable(result.plan, plan_schema_of(context))) return fail(context, *refused);
   note_all(context, result.notes);
-  if (context.json) {
-    print_json(context, to_json(result, true, plan_schema_of(context)));
-    return kOk;
-  }
-  print_answer(context, answer_text(context, result));
+  print_either(
+      context, [&] { return to_json(result, true, plan_schema_of(context)); }, [&] { return answer_text(context, result); });
+  if (context.json) return kOk;
   if (context.verbose == 0) print_next_steps(context, files);
   for (const std::string& file : files) context.out << "wrote " << file << "\n";
   return kOk;

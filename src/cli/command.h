@@ -3,6 +3,7 @@
 // the exit code.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -57,6 +58,9 @@ void note_all(Context& context, const std::vector<std::string>& texts);
 void print_answer(const Context& context, const std::string& text);
 /// Prints one JSON document.
 void print_json(const Context& context, const std::string& json);
+/// Prints the answer: `json` with --json, else `text`. The other one is built only for a caller that wants both
+/// (Surroundings::text).
+void print_either(const Context& context, const std::function<std::string()>& json, const std::function<std::string()>& text);
 
 /// Returns the first screen of an answer, or with -v all of it.
 std::string answer_text(const Context& context, const PlannerResult& result);
@@ -131,6 +135,7 @@ void add_improve_command(Command& app, Context& context);
 void add_export_command(Command& app, Context& context);
 void add_report_command(Command& app, Context& context);
 void add_engines_command(Command& app, Context& context);
+void add_mcp_command(Command& app, Context& context);
 void add_what_if_command(Command& app, Context& context);
 void add_replan_command(Command& app, Context& context);
 void add_run_command(Command& app, Context& context);

@@ -35,10 +35,8 @@ int run_explain(Context& context, const std::string& path, int threads) {
   }
   note_all(context, loaded->result->notes);
   if (const auto job = job_to_explain(loaded->plan)) simulate_changes(*job, *loaded->result);
-  if (context.json)
-    print_json(context, explain_json(*loaded->result));
-  else
-    print_answer(context, explain(*loaded->result, context.width()));
+  print_either(
+      context, [&] { return explain_json(*loaded->result); }, [&] { return explain(*loaded->result, context.width()); });
   return context.interrupted() ? kInterrupted : kOk;
 }
 

@@ -78,6 +78,17 @@ Status write_out(const Context& context, const ImproveFlags& flags, const Job& j
   return write_file(flags.out, diff->text);
 }
 
+void print_improvement(const Context& context, const ImproveFlags& flags, const ImportedJob& imported, const Improvement& answer,
+                       const std::optional<ConfigurationDiff>& diff) {
+  print_either(
+      context,
+      [&] {
+        return to_json(answer, keys_json(imported.configuration, flags.imported.format), plan_schema_of(context),
+                       diff ? to_json(*diff) : std::string());
+      },
+      [&] { return to_text(answer, context.width(), diff ? to_text(*diff, imported.request.name) : std::string()); });
+}
+
 int run(Context& context, const ImproveFlags& flags) {
   auto imported = read_imported(context, flags.imported);
   if (!imported) return fail(context, imported.error());
@@ -98,13 +109,9 @@ int run(Context& context, const ImproveFlags& flags) {
   std::vector<std::string> files;
   if (!flags.out.empty() && answer->best)
     if (Status error = write_out(context, flags, imported->job, *answer, diff, files)) return fail(context, *error);
-  if (context.json) {
-    print_json(context, to_json(*answer, keys_json(imported->configuration, flags.imported.format), plan_schema_of(context),
-                                diff ? to_json(*diff) : std::string()));
-  } else {
-    print_answer(context, to_text(*answer, context.width(), diff ? to_text(*diff, imported->request.name) : std::string()));
-    for (const std::string& file : files) context.out << "wrote " << file << "\n";
-  }
+  print_improvement(context, flags, *imported, *answer, diff);
+  for (const std::string& file : files)
+    if (!context.json) context.out << "wrote " << file << "\n";
   return answer->best ? exit_code_of(context, answer->best->search) : context.interrupted() ? kInterrupted : kInfeasible;
 }
 

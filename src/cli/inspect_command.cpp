@@ -14,10 +14,8 @@ int run_inspect_model(Context& context, const std::string& path) {
   if (!text) return fail(context, text.error());
   auto model = path == "-" ? load_model(*text, input_name(path)) : load_model_file(path);
   if (!model) return fail(context, model.error());
-  if (context.json)
-    print_json(context, inspect_model_json(*model));
-  else
-    print_answer(context, inspect_model(*model, context.width()));
+  print_either(
+      context, [&] { return inspect_model_json(*model); }, [&] { return inspect_model(*model, context.width()); });
   return kOk;
 }
 
@@ -26,10 +24,8 @@ int run_inspect_cluster(Context& context, const std::string& path) {
   if (!text) return fail(context, text.error());
   auto cluster = path == "-" ? load_cluster(*text, input_name(path), ".") : load_cluster_file(path);
   if (!cluster) return fail(context, cluster.error());
-  if (context.json)
-    print_json(context, inspect_cluster_json(*cluster));
-  else
-    print_answer(context, inspect_cluster(*cluster, context.width()));
+  print_either(
+      context, [&] { return inspect_cluster_json(*cluster); }, [&] { return inspect_cluster(*cluster, context.width()); });
   return kOk;
 }
 
@@ -40,10 +36,9 @@ int run_inspect_run(Context& context, const std::string& path, const std::string
   for (const RunRecord& record : records->records) {
     if (!id.empty() && record.id != id) continue;
     const RunMapping mapping = map_run(record);
-    if (context.json)
-      print_json(context, inspect_run_json(record, mapping));
-    else
-      print_answer(context, inspect_run(record, mapping, context.width()));
+    print_either(
+        context, [&] { return inspect_run_json(record, mapping); },
+        [&] { return inspect_run(record, mapping, context.width()); });
     return kOk;
   }
   if (!records->unreadable.empty()) return fail(context, records->unreadable.front());

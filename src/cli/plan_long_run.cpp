@@ -13,10 +13,8 @@ int run_long_run(Context& context, const Job& job, const PlannerOptions& options
     const auto written = write_answer(output.folder, answer->answer, "", plan_schema_of(context));
     if (!written) return fail(context, written.error());
   }
-  if (context.json)
-    print_json(context, to_json(*answer));
-  else
-    print_answer(context, to_text(*answer) + "\n" + answer_text(context, answer->answer));
+  print_either(
+      context, [&] { return to_json(*answer); }, [&] { return to_text(*answer) + "\n" + answer_text(context, answer->answer); });
   return context.interrupted() ? kInterrupted : kOk;
 }
 

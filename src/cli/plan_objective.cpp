@@ -22,10 +22,8 @@ int run_objective(Context& context, const Job& job, const PlannerOptions& option
     note(context, base::cat("fewest devices within budget and deadline: ", fewest->devices,
                             fewest->days > 0 ? base::cat(", ", base::fixed(fewest->days, 1), " days") : "", "; of at most ",
                             job.cluster.devices(), ": --set cluster.nodes=N asks about more"));
-  if (context.json)
-    print_json(context, to_json(*answer));
-  else
-    print_answer(context, to_text(*answer) + "\n" + answer_text(context, *answer->answer));
+  print_either(
+      context, [&] { return to_json(*answer); }, [&] { return to_text(*answer) + "\n" + answer_text(context, *answer->answer); });
   return context.interrupted() ? kInterrupted : kOk;
 }
 

@@ -15,10 +15,9 @@ int run_over_time(Context& context, const Job& job, const PlannerOptions& option
     const auto written = write_answer(output.folder, answer->start, "", plan_schema_of(context));
     if (!written) return fail(context, written.error());
   }
-  if (context.json)
-    print_json(context, to_json(*answer));
-  else
-    print_answer(context, answer->start.plan.label() + ", if it is never changed\n" + to_text(*answer));
+  print_either(
+      context, [&] { return to_json(*answer); },
+      [&] { return answer->start.plan.label() + ", if it is never changed\n" + to_text(*answer); });
   return context.interrupted() ? kInterrupted : kOk;
 }
 
