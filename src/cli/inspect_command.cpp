@@ -31,7 +31,9 @@ int run_inspect_cluster(Context& context, const std::string& path) {
 
 /// Prints one record in full: the one called `id`, or the first.
 int run_inspect_run(Context& context, const std::string& path, const std::string& id) {
-  const auto records = read_run_records_file(path);
+  const auto text = path == "-" ? read_input(context, path) : Result<std::string>(std::string());
+  if (!text) return fail(context, text.error());
+  const auto records = path == "-" ? read_run_records(*text, input_name(path)) : read_run_records_file(path);
   if (!records) return fail(context, records.error());
   for (const RunRecord& record : records->records) {
     if (!id.empty() && record.id != id) continue;
