@@ -32,6 +32,7 @@ void add_commands(Command& app, Context& context) {
   add_replan_command(app, context);
   add_run_command(app, context);
   add_profile_command(app, context);
+  add_mcp_command(app, context);
   add_completion_commands(app, context);
   add_version_command(app, context);
 }

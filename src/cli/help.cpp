@@ -42,6 +42,7 @@ constexpr std::array kExamples = std::to_array<std::pair<const char*, const char
     {"replan", "replan out/plan.json observation.json"},
     {"run", "run out/plan.json --local --steps 20"},
     {"profile", "profile job.yaml --out profile.yaml"},
+    {"mcp", "mcp"},
     {"completion", "completion bash > ~/.local/share/bash-completion/completions/espalier"},
     {"man", "man > espalier.1"},
     {"version", "version"},
