@@ -102,6 +102,10 @@ set_tests_properties(engine_parsers PROPERTIES TIMEOUT 1500 SKIP_RETURN_CODE 77)
 add_test(NAME framework_keys COMMAND ${PROJECT_SOURCE_DIR}/tests/imports/known_keys.py ${PROJECT_SOURCE_DIR})
 set_tests_properties(framework_keys PROPERTIES TIMEOUT 1500 SKIP_RETURN_CODE 77)
 
+# The server for agents under the client of the package mcp, where a Python has it (pip install mcp).
+add_test(NAME mcp_client COMMAND ${PROJECT_SOURCE_DIR}/tests/mcp/client.py $<TARGET_FILE:espalier_binary> ${PROJECT_SOURCE_DIR})
+set_tests_properties(mcp_client PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
+
 # The Python package, where `./dev python` has installed it.
 add_test(NAME python COMMAND ${PROJECT_SOURCE_DIR}/tests/python/package.py ${PROJECT_SOURCE_DIR})
 set_tests_properties(python PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
