@@ -71,8 +71,7 @@ Texts what_if_texts(const JobHandle& job, const Plan& plan, const std::vector<st
   what.links = factors(links, "links", 1e-9, 1);
   what.added.assign(added.begin(), added.end());
   if (what.empty())
-    throw Failure(
-        {ErrorKind::usage, "what_if", "nothing that changes", "lost, slow, links or added", "what_if(plan, lost=[\"node:3\"])"});
+    throw Failure({ErrorKind::usage, "what_if", "no change", "lost, slow, links or added", "what_if(plan, lost=[\"node:3\"])"});
   const WhatIf answer = acted(options, [&](const ChangeOptions& o) { return what_if(*job, plan, what, o); });
   return {to_json(answer, plan), lay_out(to_text(answer), width)};
 }

@@ -137,7 +137,7 @@ std::vector<std::int64_t> AdaptingRun::devices() const {
 Status AdaptingRun::clear_folder() {
   std::error_code failed;
   std::filesystem::create_directories(adapt_.folder, failed);
-  if (failed) return Error{ErrorKind::bad_input, adapt_.folder, failed.message(), "a folder that can be made", ""};
+  if (failed) return Error{ErrorKind::bad_input, adapt_.folder, failed.message(), "a folder that can be created", ""};
   for (const auto& entry : std::filesystem::directory_iterator(adapt_.folder, failed)) {
     const std::string name = entry.path().filename().string();
     const auto begins = [&name](const char* with) { return name.rfind(with, 0) == 0; };
@@ -189,7 +189,7 @@ Status AdaptingRun::run(Running first) {
     if (watches()) {
       done = !left_;
       if (done && next_) {
-        note(context_, "all steps were trained before the ranks could leave: the plan stayed");
+        note(context_, "all steps finished before the ranks could switch plans: the plan was kept");
         moves_.pop_back();
         next_.reset();
       }
@@ -220,14 +220,14 @@ Status AdaptingRun::wait_for_next(bool& done) {
   const auto ended = [&] { return done = std::filesystem::exists(file("done"), none); };
   while (!std::filesystem::exists(file(cat("plan-", generation_ + 1, ".json")), none)) {
     if (ended()) return {};
-    if (context_.interrupted()) return Error{ErrorKind::limit, "run", "an interrupt", "to be left alone until the end", ""};
+    if (context_.interrupted()) return Error{ErrorKind::limit, "run", "an interrupt", "an uninterrupted run", ""};
     // A host that the plan leaves out waits as long as the others train.
     const std::vector<std::int64_t> all = devices();
     const bool takes_part = std::any_of(
         all.begin(), all.end(), [this](std::int64_t d) { return running_.places[static_cast<std::size_t>(d)] == place_->rank; });
     if (takes_part && seconds_between(begin, Clock::now()) > options_.timeout)
-      return Error{ErrorKind::limit, adapt_.folder, "no next plan and no end",
-                   "both from the host of rank 0, in a folder that all hosts see", ""};
+      return Error{ErrorKind::limit, adapt_.folder, "neither a next plan nor an end marker",
+                   "one of them, written by the host of rank 0 into a folder that all hosts share", ""};
     std::this_thread::sleep_for(kLookRound);
   }
   return adopt_published();
@@ -245,7 +245,7 @@ Status AdaptingRun::adopt_published() {
   for (std::int64_t place = 0; places >> place;) running_.places.push_back(place);
   const std::vector<std::int64_t> all = devices();
   if (!all.empty() && all.back() < static_cast<std::int64_t>(running_.places.size())) return {};
-  return Error{ErrorKind::bad_input, path, cat(running_.places.size(), " places"), "one of every device of the plan", ""};
+  return Error{ErrorKind::bad_input, path, cat(running_.places.size(), " places"), "one for every device of the plan", ""};
 }
 
 // ---- messages of rank 0 -------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ void AdaptingRun::stepped(const TrainedStep& step) {
   if (!watch_.changed(step.seconds) || deciding_ || !looked_) return;
   deciding_ = true;
   note(context_, cat("steps take ", base::fixed(step.seconds * 1e3, 1), " ms, usually ", base::fixed(watch_.usual_s() * 1e3, 1),
-                     " ms: looking"));
+                     " ms: investigating"));
   ask("look");
 }
 
@@ -330,7 +330,7 @@ double AdaptingRun::left_s() const {
 void AdaptingRun::decide() {
   deciding_ = false;
   const auto stay = [this](const std::string& why) {
-    note(context_, cat("the plan stays: ", why));
+    note(context_, cat("keeping the plan: ", why));
     watch_.accept();
   };
   auto options = change_options(context_, change_);
@@ -344,7 +344,7 @@ void AdaptingRun::decide() {
   const auto answer = replan(running_.job, running_.plan, observation, *options);
   if (!answer) return stay(answer.error().message());
   for (const std::string& text : answer->diagnosis.notes) note(context_, text);
-  if (!answer->ladder) return stay("nothing that was seen is slow or narrow");
+  if (!answer->ladder) return stay("no slow device or link was observed");
   const Change& change = answer->ladder->actions[answer->ladder->recommended];
   if (!change.possible || !change.plan) return stay(cat(to_string(change.action), ", ", change.what));
   if (const std::string why = propose(change, *answer->ladder); !why.empty()) stay(why);
@@ -354,7 +354,7 @@ void AdaptingRun::decide() {
 std::string AdaptingRun::propose(const Change& change, const WhatIf& ladder) {
   const std::int64_t each = running_.job.cluster.groups.front().devices_per_node;
   for (const NodeGroup& group : running_.job.cluster.groups)
-    if (group.devices_per_node != each) return "nodes of several sizes are not moved between";
+    if (group.devices_per_node != each) return "a run cannot move between nodes of different sizes";
   Running next;
   next.plan = *change.plan;
   auto job = job_of_plan(next.plan);
@@ -368,7 +368,7 @@ std::string AdaptingRun::propose(const Change& change, const WhatIf& ladder) {
     for (const Stage& stage : pipeline.stages)
       for (const std::int64_t device : devices_of(stage.devices)) first = std::min(first, device);
   if (place_ && next.places[static_cast<std::size_t>(first)] != place_->rank)
-    return "the other one leaves the host of rank 0 out";
+    return "the other plan does not use the host of rank 0";
   PlanMove moved;
   moved.after = steps_.back().step + 1;
   moved.action = to_string(change.action);
@@ -406,8 +406,8 @@ void AdaptingRun::report() const {
     for (const PlanMove& m : moves)
       text += cat("after step ", m.after, ": ", m.action, " to ", m.label, ": pause ", base::fixed(m.measured_pause_s, 2),
                   " s (predicted ", base::fixed(m.pause_s, 2), " s), a step ", base::fixed(m.measured_step_s * 1e3, 1),
-                  " ms (predicted ", base::fixed(m.step_s * 1e3, 1), " ms; had it stayed ", base::fixed(m.stay_s * 1e3, 1),
-                  " ms), the whole run predicted then ", base::fixed(m.total_s, 1), " s\n");
+                  " ms (predicted ", base::fixed(m.step_s * 1e3, 1), " ms; without the move ", base::fixed(m.stay_s * 1e3, 1),
+                  " ms); predicted for the whole run: ", base::fixed(m.total_s, 1), " s\n");
     return print_answer(context_, text);
   }
   base::JsonWriter json;
@@ -468,10 +468,10 @@ int run_adapting(Context& context, const AdaptFlags& adapt, const ChangeFlags& c
   setenv("OMP_NUM_THREADS", "1", 0);  // ranks share the cores of this machine
   setenv("MKL_NUM_THREADS", "1", 0);
   if (place && place->world != first.job.cluster.devices())
-    return fail(
-        context,
-        Error{ErrorKind::usage, "run --adapt", cat(place->world, " ranks"),
-              cat("a rank for every device of the cluster, ", first.job.cluster.devices(), ": another plan may need them"), ""});
+    return fail(context, Error{ErrorKind::usage, "run --adapt", cat(place->world, " ranks"),
+                               cat("one rank for every device of the cluster, ", first.job.cluster.devices(),
+                                   ": another plan may need them"),
+                               ""});
   AdaptingRun run(context, adapt, change, std::move(options), program, place);
   if (Status error = run.run(std::move(first))) return context.interrupted() ? kInterrupted : fail(context, *error);
   if (!place || place->rank == 0) run.report();

@@ -90,9 +90,9 @@ Error needs_config(const std::string& file, std::size_t logs, std::size_t config
   if (configs == 0)
     return Error{ErrorKind::usage, "--runs " + file, "a log without a configuration",
                  "--config JOB.yaml with --tp, --pp, …, or --config PLAN.json",
-                 "a log says how long steps took, not what was trained; our own records (.jsonl) say both"};
+                 "a log holds step times, not what was trained; Espalier's own records (.jsonl) hold both"};
   return Error{ErrorKind::usage, "--config", std::to_string(configs) + " configurations for " + std::to_string(logs) + " logs",
-               "one for all logs, or one for each in their order", "give --config once, or once a log"};
+               "one for all logs, or one per log in the same order", "give --config once, or once per log"};
 }
 
 Status add_logs(Context& context, const CalibrateFlags& flags, std::vector<NamedText> logs, CalibrationInputs& inputs) {
@@ -160,7 +160,7 @@ int run_calibrate(Context& context, const CalibrateFlags& flags) {
 }  // namespace
 
 void add_calibrate_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("calibrate", "adapt the predictions to own measured steps and nccl-tests output");
+  Command* command = app.add_subcommand("calibrate", "fit the predictions to your measured steps and nccl-tests output");
   auto flags = std::make_shared<CalibrateFlags>();
   const auto files = [&](const char* name, std::vector<std::string>& value, const char* help) {
     command->add_option(name, value, help)->type_name("FILE …");
@@ -170,17 +170,21 @@ void add_calibrate_command(Command& app, Context& context) {
         "Trainer, MLPerf");
   files("--nccl", flags->nccl, "output of all_reduce_perf, all_gather_perf, reduce_scatter_perf, alltoall_perf, sendrecv_perf");
   files("--config", flags->configs,
-        "what a log was made with: a job file (and the flags below), or a plan.json; one, or one a log");
-  command->add_option("--base", flags->base, "device of the catalogue; a beginning that fits one only will do")
+        "configuration behind a log: a job file (with the flags below) or a plan.json; one for all logs, or one per log");
+  command->add_option("--base", flags->base, "device of the catalogue, or a prefix that only one device matches")
       ->required()
       ->type_name("DEVICE");
   command->add_option("--engine", flags->engine, "predict all runs as this engine: " + base::joined(engine_names()))
       ->one_of(engine_names())
       ->type_name("NAME");
-  command->add_option("--cluster", flags->cluster, "where the nccl tables were measured (default: usual nodes of the device)")
+  command
+      ->add_option("--cluster", flags->cluster,
+                   "cluster on which the nccl-tests tables were measured (default: the device's usual nodes)")
       ->type_name("FILE");
   command->add_option("--out", flags->out, "write the calibration here")->type_name("FILE");
-  command->add_option("--warm-up", flags->warm_up, "step lines of a log to leave out (default: a fifth, and iterations 1 to 5)")
+  command
+      ->add_option("--warm-up", flags->warm_up,
+                   "step lines to skip at the start of a log (default: a fifth, and iterations 1 to 5)")
       ->range(0, 1'000'000)
       ->type_name("N");
   command->add_option("--set", flags->overrides, "override a value of the job files: a.b.c=value (repeatable)")

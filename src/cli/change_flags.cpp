@@ -12,7 +12,7 @@ namespace {
 Status read_duration(const std::string& flag, const std::string& text, double& value) {
   if (text.empty()) return std::nullopt;
   const auto read = base::parse_duration(text);
-  if (!read || *read < 0) return Error{ErrorKind::usage, flag, "\"" + text + "\"", "a duration, as \"90s\" or \"24min\"", ""};
+  if (!read || *read < 0) return Error{ErrorKind::usage, flag, "\"" + text + "\"", "a duration such as \"90s\" or \"24min\"", ""};
   value = *read;
   return std::nullopt;
 }
@@ -42,7 +42,8 @@ Result<ChangeOptions> change_options(const Context& context, const ChangeFlags& 
   if (Status error = read_duration("--checkpoint-age", flags.checkpoint_age, out.move.checkpoint_age_s)) return *error;
   if (flags.storage.empty()) return out;
   const auto rate = base::parse_bandwidth(flags.storage);
-  if (!rate || *rate <= 0) return Error{ErrorKind::usage, "--storage", "\"" + flags.storage + "\"", "a rate, as \"122MB/s\"", ""};
+  if (!rate || *rate <= 0)
+    return Error{ErrorKind::usage, "--storage", "\"" + flags.storage + "\"", "a rate such as \"122MB/s\"", ""};
   out.move.storage_per_device = *rate;
   out.move.storage_stated = true;
   return out;
@@ -51,15 +52,17 @@ Result<ChangeOptions> change_options(const Context& context, const ChangeFlags& 
 void add_change_flags(Command& command, const std::shared_ptr<ChangeFlags>& flags) {
   command
       .add_option("--horizon", flags->horizon,
-                  "how long the change lasts, \"24min\" or \"good\"; default 10 min of slow devices, 24 of links, else for good")
+                  "how long the change lasts: a time such as \"24min\", or \"good\" for permanently; default 10min for slow "
+                  "devices, 24min for links, otherwise good")
       ->type_name("TIME");
-  command.add_option("--restart", flags->restart, "from the decision to the first new step, when nothing moves; default 30s")
+  command.add_option("--restart", flags->restart, "time from the decision to the first new step if no data moves; default 30s")
       ->type_name("TIME");
-  command.add_option("--warm-up", flags->warm_up, "what the first steps take longer, together; default 0s")->type_name("TIME");
-  command.add_option("--storage", flags->storage, "what each device reads of a checkpoint; default 122MB/s")->type_name("RATE");
+  command.add_option("--warm-up", flags->warm_up, "total extra time of the first steps; default 0s")->type_name("TIME");
+  command.add_option("--storage", flags->storage, "rate at which each device reads a checkpoint; default 122MB/s")
+      ->type_name("RATE");
   command
       .add_option("--checkpoint-age", flags->checkpoint_age,
-                  "work since the last checkpoint, lost where nobody holds its states any more; default 900s")
+                  "age of the last checkpoint; this work is lost if no device still holds the states; default 900s")
       ->type_name("TIME");
   command.add_option("--threads", flags->threads, "threads of searches; never changes the answer")
       ->range(0, 4096)

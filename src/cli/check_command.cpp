@@ -19,8 +19,8 @@ struct CheckFlags {
 int check_change(Context& context, const CheckFlags& flags, const std::string& text) {
   if (flags.search || !flags.engine.empty())
     return fail(context,
-                {ErrorKind::usage, flags.search ? "--search" : "--engine", flags.path + ", what can be done with a running plan",
-                 "a plan or a result of plan", "leave the flag out"});
+                {ErrorKind::usage, flags.search ? "--search" : "--engine", flags.path + ", an answer about a running plan",
+                 "a plan or a result of espalier plan", "omit the flag"});
   const auto report = check_answer_to_change(text, input_name(flags.path));
   if (!report) return fail(context, report.error());
   print_either(
@@ -35,7 +35,7 @@ int run_check(Context& context, const CheckFlags& flags) {
   if (!loaded) return fail(context, loaded.error());
   if (flags.search && !loaded->result)
     return fail(context,
-                {ErrorKind::usage, "--search", flags.path + ", a plan", "a result.json: a plan says nothing of a search", ""});
+                {ErrorKind::usage, "--search", flags.path + ", a plan", "a result.json: a plan does not describe a search", ""});
   const auto job = job_of_plan(loaded->plan);
   if (!job) return fail(context, in_file(flags.path, job.error()));
   note_all(context, job->notes);
@@ -55,16 +55,15 @@ int run_check(Context& context, const CheckFlags& flags) {
 
 void add_check_command(Command& app, Context& context) {
   Command* command = app.add_subcommand(
-      "check", "re-verify a plan, a result or an answer of what-if and replan; the rules of its engine or of another");
+      "check", "re-verify a plan, a result, or an answer of what-if or replan, against the rules of its engine or another");
   auto flags = std::make_shared<CheckFlags>();
-  command
-      ->add_option("plan", flags->path, "plan.json, result.json or what a command on a change printed with --json; - for stdin")
+  command->add_option("plan", flags->path, "plan.json, result.json, or the --json output of what-if or replan; - for stdin")
       ->required()
       ->type_name("FILE");
   command->add_option("--engine", flags->engine, "check this engine's rules (default: the plan's own)")
       ->suggest(engine_names())
       ->type_name("NAME");
-  command->add_flag("--search", flags->search, "of a result.json: search again and compare");
+  command->add_flag("--search", flags->search, "for a result.json: search again and compare");
   add_common_flags(*command, context);
   command->callback([&context, flags] { context.exit_code = run_check(context, *flags); });
 }

@@ -55,7 +55,7 @@ int run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     err << "espalier: internal error: out of memory\n";
   } catch (const std::exception& error) {
     err << "espalier: internal error: " << error.what()
-        << "\nThis is a bug in Espalier; please report it with the input that shows it.\n";
+        << "\nThis is a bug in Espalier; please report it with the input that triggers it.\n";
   }
   return kInternal;
 }

@@ -90,7 +90,7 @@ Result<std::string> read_input(Context& context, const std::string& path) {
   while (in.read(buffer, sizeof(buffer)) || in.gcount() > 0) {
     text.append(buffer, static_cast<std::size_t>(in.gcount()));
     if (text.size() > kMostBytes)
-      return Error{ErrorKind::bad_input, "<stdin>", "more than " + std::to_string(kMostBytes) + " bytes", "at most so many",
+      return Error{ErrorKind::bad_input, "<stdin>", "more than " + std::to_string(kMostBytes) + " bytes", "at most that many",
                    "is this the right file?"};
   }
   context.input = std::move(text);
@@ -127,7 +127,7 @@ void print_either(const Context& context, const std::function<std::string()>& js
 void add_plan_schema_flag(Command& command, Context& context) {
   command
       .add_option("--plan-schema", context.plan_schema,
-                  "version of the plan documents that are written; 1 where it can say the plan")
+                  "version of the plan documents to write (default: 1 if it can express the plan)")
       ->range(1, 2)
       ->type_name("N");
 }
@@ -161,9 +161,9 @@ int deliver(Context& context, const PlannerResult& result, const std::vector<std
 
 void add_common_flags(Command& command, Context& context) {
   command.add_flag("--json", context.json, "print one JSON object on stdout and nothing else there");
-  command.add_flag("--wide", context.wide, "lines as long as they are, whatever the width of the terminal");
+  command.add_flag("--wide", context.wide, "do not wrap lines");
   command.add_flag("-q,--quiet", context.quiet, "no progress, no notes");
-  command.add_flag("-v,--verbose", context.verbose, "say more (twice: much more)");
+  command.add_flag("-v,--verbose", context.verbose, "print more (twice: much more)");
 }
 
 void add_job_flags(Command& command, const std::shared_ptr<JobFlags>& flags) {
@@ -207,11 +207,11 @@ void add_output_flags(Command& command, const std::shared_ptr<OutputFlags>& flag
 Status outputs_refused(const OutputFlags& flags) {
   if (flags.detail && flags.folder.empty() && flags.trace.empty())
     return Error{ErrorKind::usage, "--detail", "no timeline to write", "--detail with --trace FILE or -o DIR",
-                 "the steps are tracks of the timeline"};
+                 "the details are tracks of the timeline"};
   std::error_code ignored;
   if (!flags.folder.empty() && std::filesystem::exists(flags.folder, ignored) &&
       !std::filesystem::is_directory(flags.folder, ignored))
-    return Error{ErrorKind::usage, "-o " + flags.folder, "a file", "a folder, made if it is not there", "name a folder"};
+    return Error{ErrorKind::usage, "-o " + flags.folder, "a file", "a folder, created if it does not exist", "name a folder"};
   if (!flags.trace.empty() && std::filesystem::is_directory(flags.trace, ignored))
     return Error{ErrorKind::usage, "--trace " + flags.trace, "a folder", "a file to write", "name a file in it"};
   return std::nullopt;

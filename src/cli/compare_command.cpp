@@ -85,20 +85,23 @@ int run_step(Context& context, const std::vector<std::string>& paths, const Step
 }  // namespace
 
 void add_compare_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("compare", "plans side by side, or a measured step with its plan");
+  Command* command = app.add_subcommand("compare", "compare plans, or a measured step with its plan");
   auto paths = std::make_shared<std::vector<std::string>>();
   command->add_option("plans", *paths, "plan.json or result.json files")->required()->type_name("A.json B.json …");
   auto step = std::make_shared<StepFlags>();
-  command->add_option("--timeline", step->measured, "what `run --timeline` of the one plan wrote: predicted against measured")
+  command
+      ->add_option("--timeline", step->measured,
+                   "file that `run --timeline` wrote for this plan: compare predicted and measured times")
       ->type_name("FILE");
-  command->add_option("--trace", step->out, "with --timeline: both in one trace, for Perfetto; .gz: compressed")
+  command
+      ->add_option("--trace", step->out, "with --timeline: write both to one Perfetto trace (compressed if the name ends in .gz)")
       ->type_name("FILE");
   command
       ->add_option("--log", step->log,
-                   "a log of the one plan's run (Megatron-LM, NeMo, torchtitan, nanotron, DeepSpeed, Trainer, MLPerf): is its "
-                   "throughput normal?")
+                   "log of a run of this plan (Megatron-LM, NeMo, torchtitan, nanotron, DeepSpeed, Trainer, MLPerf): check "
+                   "whether its throughput is normal")
       ->type_name("FILE");
-  command->add_option("--warm-up", step->warm_up, "with --log: lines to leave out at the beginning; default: a fifth")
+  command->add_option("--warm-up", step->warm_up, "with --log: lines to skip at the beginning; default: a fifth")
       ->range(0, 1'000'000'000);
   add_common_flags(*command, context);
   command->callback([&context, paths, step] {

@@ -20,7 +20,7 @@ std::string flag_of(const std::string& field) {
 }  // namespace
 
 std::string configuration_defaults_help() {
-  std::string out = "unset: degrees and micro-batch 1, schedule 1f1b, dp what is left of the devices; by engine:";
+  std::string out = "defaults: degrees and micro-batch 1, schedule 1f1b, dp over the remaining devices; by engine:";
   for (const EngineModel& engine : engine_catalogue()) {
     const std::string text = job::to_string(job::engine_defaults(engine.name));
     if (text != "none") out.append("\n  ").append(engine.name).append(": ").append(text);
@@ -51,20 +51,20 @@ void add_configuration_flags(Command& command, ConfigurationFlags& f) {
   count("--ep", f.ep, "expert parallelism (default: 1)");
   count("--etp", f.etp, "tensor parallelism inside experts (default: 1)");
   count("--pp", f.pp, "pipeline stages (default: 1)");
-  count("--vpp", f.vpp, "virtual stages: chunks a stage holds (default: 1; interleaved and zb-v: 2)");
-  count("--dp", f.dp, "data parallelism (default: what is left of the devices)");
-  count("--shard", f.shard, "ranks over which ZeRO shards (default: all with the same weights)");
+  count("--vpp", f.vpp, "virtual stages: chunks per stage (default: 1; interleaved and zb-v: 2)");
+  count("--dp", f.dp, "data parallelism (default: the remaining devices)");
+  count("--shard", f.shard, "ranks over which ZeRO shards (default: all ranks with the same weights)");
   command.add_option("--zero", f.zero, "ZeRO stage (default: the engine's, below)")
       ->range(0, 3)
       ->suggest({"0", "1", "2", "3"})
       ->type_name("0..3");
-  count("--micro-batch", f.micro_batch, "samples of a micro-batch (default: 1)");
+  count("--micro-batch", f.micro_batch, "samples per micro-batch (default: 1)");
   command
       .add_option("--recompute", f.recompute,
                   "none, selective, full, or modules of a block: layernorm,moe_act (default: the engine's, below)")
       ->suggest({"none", "selective", "full"})
       ->type_name("KIND");
-  count("--recompute-layers", f.recompute_layers, "full: blocks of each chunk (default: all)");
+  count("--recompute-layers", f.recompute_layers, "full recomputation: blocks per chunk (default: all)");
   std::vector<std::string> schedules;
   for (const ScheduleKind kind : kScheduleKinds) schedules.emplace_back(to_string(kind));
   command.add_option("--schedule", f.schedule, base::joined(schedules) + " (default: 1f1b; interleaved with --vpp)")
@@ -75,7 +75,7 @@ void add_configuration_flags(Command& command, ConfigurationFlags& f) {
       ->type_name("ORDER");
   command
       .add_option("--partition", f.partition,
-                  "operators of a block over the tp devices, as a plan names them: \"attn.norm R,R; attn.qkv P2; …\"")
+                  "partition of a block's operators over the tp devices, in a plan's notation: \"attn.norm R,R; attn.qkv P2; …\"")
       ->type_name("OPERATORS");
   command
       .add_option("--overlap", f.overlap,
@@ -85,7 +85,7 @@ void add_configuration_flags(Command& command, ConfigurationFlags& f) {
   command
       .add_option(
           "--offload", f.offload,
-          "what stands in host memory: none, optimizer, activations, optimizer+activations, parameters, parameters+activations "
+          "what is kept in host memory: none, optimizer, activations, optimizer+activations, parameters, parameters+activations "
           "(default: none)")
       ->suggest({"none", "optimizer", "activations", "optimizer+activations", "parameters", "parameters+activations"})
       ->type_name("KIND");

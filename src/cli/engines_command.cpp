@@ -7,7 +7,7 @@
 namespace espalier::cli {
 
 void add_engines_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("engines", "what each framework can run, and what its layers may differ in");
+  Command* command = app.add_subcommand("engines", "list what each framework can run, and in what its layers may differ");
   add_common_flags(*command, context);
   command->callback([&context] {
     if (context.json)

@@ -13,8 +13,8 @@ Result<PlannerResult> searched_again(Context& context, const Plan& given, int th
   if (!job) return job.error();
   auto result = simulate(*job, given);
   if (!result) return result.error();
-  note(context, "no result.json beside the plan: searching the whole " + std::string(to_string(job->search.kind)) + " space of " +
-                    given.engine + " again");
+  note(context, "no result.json next to the plan: searching the whole " + std::string(to_string(job->search.kind)) +
+                    " space of " + given.engine + " again");
   PlannerOptions options;
   options.threads = threads;
   options.interrupted = context.surroundings.interrupted;
@@ -43,7 +43,8 @@ int run_explain(Context& context, const std::string& path, int threads) {
 }  // namespace
 
 void add_explain_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("explain", "why this plan: bottleneck, runners-up and what they lose, pruning by rule");
+  Command* command =
+      app.add_subcommand("explain", "explain a plan: its bottleneck, the runners-up and where they lose time, pruning by rule");
   auto path = std::make_shared<std::string>();
   auto threads = std::make_shared<int>(0);
   command->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");

@@ -39,9 +39,9 @@ Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
   for (const Finding& finding : report->findings)
     if (!finding.ok) broken += (broken.empty() ? "" : "; ") + finding.name + ": " + finding.text;
   if (broken.empty()) return {};
-  return Error{
-      ErrorKind::check_failed, "$", broken, "a plan that " + options.engine + " can run",
-      "espalier plan --engine " + options.engine + " finds one; --allow-lossy writes what " + options.engine + " can be told"};
+  return Error{ErrorKind::check_failed, "$", broken, "a plan that " + options.engine + " can run",
+               "espalier plan --engine " + options.engine + " finds one; --allow-lossy writes the nearest plan that " +
+                   options.engine + " can express"};
 }
 
 /// Returns engines that some format writes.
@@ -163,14 +163,16 @@ int run_for_engine(Context& context, const Asked& asked) {
 }
 
 void add_launcher(Command& command, Asked& asked) {
-  command.add_option("--launcher", asked.launcher, "who starts the processes: torchrun (the usual), sbatch, mpirun, kubeflow")
+  command
+      .add_option("--launcher", asked.launcher,
+                  "launcher that starts the processes: torchrun (default), sbatch, mpirun, kubeflow")
       ->suggest({"torchrun", "sbatch", "mpirun", "kubeflow"})
       ->type_name("NAME");
 }
 
 void add_lossy(Command& command, Asked& asked) {
   command.add_flag("--allow-lossy", asked.allow_lossy,
-                   "write what the engine can be told of the plan and list the rest, in place of refusing it");
+                   "write the nearest plan that the engine can express and list the differences, instead of refusing");
 }
 
 void add_format(Command& command, Context& context, const Exporter& format, const std::shared_ptr<Asked>& outer) {
@@ -192,12 +194,12 @@ void add_format(Command& command, Context& context, const Exporter& format, cons
 }  // namespace
 
 void add_export_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("export", "a plan in another format, or as what launches it");
+  Command* command = app.add_subcommand("export", "write a plan in another format, or as a launch script");
   auto asked = std::make_shared<Asked>();
   command->add_option("plan", asked->path, "plan.json or result.json, with --engine")->type_name("PLAN.json");
   command
       ->add_option("--engine", asked->engine,
-                   base::cat("write what this engine launches or reads: ", base::joined(written_engines())))
+                   base::cat("write the launch script or configuration of this engine: ", base::joined(written_engines())))
       ->suggest(written_engines())
       ->type_name("NAME");
   add_launcher(*command, *asked);

@@ -22,7 +22,7 @@ Result<std::string> key_of_blocks(const Job& job) {
   for (const std::string key : {"num_hidden_layers", "n_layer", "num_layers", "n_layers"})
     if (config->root.find(key) != nullptr) return key;
   return Error{ErrorKind::bad_input, "profile --galvatron", "a model that does not name its number of blocks",
-               "num_hidden_layers, n_layer, num_layers or n_layers", "memory of a block is what one block more takes"};
+               "num_hidden_layers, n_layer, num_layers or n_layers", "the memory of a block is measured by adding one block"};
 }
 
 Plan plan_of(const Job& job, const MemoryRun& run) {

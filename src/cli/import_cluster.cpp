@@ -42,14 +42,14 @@ Result<ImportedCluster> of_tests(const ClusterRequest& request, const std::vecto
   if (!tested) return tested.error();
   const std::string device = request.device.empty() ? tested->device : request.device;
   if (device.empty())
-    return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the output does not say",
+    return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the output does not state",
                  "--device h100-sxm-80gb"};
   const std::int64_t nodes = request.nodes > 0 ? request.nodes : tested->nodes;
   const std::int64_t each = request.devices_per_node > 0 ? request.devices_per_node : tested->devices_per_node;
   auto cluster = usual_cluster(device, nodes, each);
   if (!cluster) return cluster.error();
   return ImportedCluster{std::move(*cluster),
-                         {base::cat(nodes, nodes == 1 ? " node of " : " nodes of ", each, " devices, as the tests ran on")}};
+                         {base::cat(nodes, nodes == 1 ? " node of " : " nodes of ", each, " devices, on which the tests ran")}};
 }
 
 /// Rejects measurements on devices of another kind, which have no information about these links. A name outside the
@@ -125,32 +125,33 @@ int run(Context& context, const ClusterImportFlags& flags) {
 }  // namespace
 
 void add_import_cluster(Command& command, Context& context) {
-  Command* part = command.add_subcommand("cluster", "a cluster as another tool describes it, as a cluster file");
+  Command* part = command.add_subcommand("cluster", "convert another tool's description of a cluster into a cluster file");
   auto flags = std::make_shared<ClusterImportFlags>();
   std::vector<std::string> names;
-  std::string help = "what FILE is:";
+  std::string help = "format of FILE:";
   for (const ClusterFormat& format : cluster_formats()) {
     help += base::cat(names.empty() ? " " : "; ", format.name, ": ", format.reads);
     names.push_back(format.name);
   }
   names.emplace_back(kTests);
-  help += "; nccl-tests: output of all_reduce_perf and its sisters, text or JSON";
+  help += "; nccl-tests: output of all_reduce_perf and similar tests, text or JSON";
   part->add_option("file", flags->path, "the description; - for stdin")->required()->type_name("FILE");
   part->add_option("--format", flags->format, help)->required()->one_of(names);
   part->add_option("--device", flags->device,
-                   "kind of the devices, where FILE does not say it (espalier inspect cluster names them)")
+                   "kind of the devices, if FILE does not state it (espalier inspect cluster names them)")
       ->type_name("NAME");
-  part->add_option("--nodes", flags->nodes, "how many such nodes there are")->positive();
-  part->add_option("--devices-per-node", flags->devices_per_node, "where FILE does not say it (default: the device's usual node)")
+  part->add_option("--nodes", flags->nodes, "number of such nodes")->positive();
+  part->add_option("--devices-per-node", flags->devices_per_node,
+                   "devices per node, if FILE does not state them (default: the device's usual node)")
       ->positive();
-  part->add_option("--nic-bandwidth", flags->nic_bandwidth, "of one network interface, where FILE does not say it")
+  part->add_option("--nic-bandwidth", flags->nic_bandwidth, "bandwidth of one network interface, if FILE does not state it")
       ->type_name("RATE");
   part->add_option("--oversubscription", flags->oversubscription,
-                   "slurm-topology: of the links above a leaf switch, 2 for 2:1 (default: 1)")
+                   "slurm-topology: ratio for the links above a leaf switch; 2 means 2:1 (default: 1)")
       ->positive();
-  part->add_option("--hosts", flags->hosts, "slurm-topology: the job's hosts alone, node[01-16]")->type_name("LIST");
+  part->add_option("--hosts", flags->hosts, "slurm-topology: only the job's hosts, such as node[01-16]")->type_name("LIST");
   part->add_option("--nccl-tests", flags->tests,
-                   "output of nccl-tests on these nodes: its figures become those of the links (repeatable)")
+                   "nccl-tests output from these nodes; its figures become those of the links (repeatable)")
       ->type_name("FILE")
       ->one_value_each();
   part->add_option("-o,--out", flags->out, "write the cluster file here instead of to stdout")->type_name("FILE");

@@ -34,12 +34,12 @@ int run_import(Context& context, const ImportFlags& flags) {
 }
 
 void add_import_galvatron(Command& command, Context& context) {
-  Command* part = command.add_subcommand("galvatron", "Galvatron's strategy file as a plan of the job, simulated");
+  Command* part = command.add_subcommand("galvatron", "import Galvatron's strategy file as a plan of the job, and simulate it");
   auto flags = std::make_shared<ImportFlags>();
   part->add_option("strategy", flags->path, "galvatron_config_*.json")->required()->type_name("STRATEGY.json");
   add_import_job_flags(*part, flags->job);
   part->add_flag("--no-sequence-parallel", flags->without_sequence_parallel,
-                 "tensor groups without Megatron's sequence parallelism (a launch flag of Galvatron, not in the file)");
+                 "run tensor groups without Megatron's sequence parallelism (a launch flag of Galvatron, not in the file)");
   add_output_flags(*part, std::shared_ptr<OutputFlags>(flags, &flags->output));
   add_plan_schema_flag(*part, context);
   add_common_flags(*part, context);
@@ -57,7 +57,7 @@ void add_import_job_flags(Command& command, JobFlags& flags) {
 }
 
 void add_import_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("import", "a plan, measurements or traces of another tool");
+  Command* command = app.add_subcommand("import", "import a plan, measurements or traces from another tool");
   command->require_subcommand();
   add_import_galvatron(*command, context);
   add_import_galvatron_profile(*command, context);

@@ -67,7 +67,7 @@ void add_one(Command& command, Context& context, const std::string& name, const 
 }  // namespace
 
 void add_import_configuration(Command& command, Context& context) {
-  add_one(command, context, "config", "a configuration of a training framework as a job and a plan, simulated", "");
+  add_one(command, context, "config", "import a training framework's configuration as a job and a plan, and simulate it", "");
   for (const ConfigurationFormat& row : configuration_formats())
     add_one(command, context, row.name, base::cat("short for config --format ", row.name), row.name);
 }

@@ -78,7 +78,7 @@ std::string answer_text(const ProfiledAnswer& answer) {
                    base::fixed(static_cast<double>(d.global_batch) / plan.seconds, 2), " samples/s\n");
   if (d.pp > 1)
     out += base::cat("                ", seconds_text(plan.main_seconds), " as Galvatron's main branch scores a pipeline\n");
-  out += base::cat("  memory        at most ", std::to_string(plan.usable_mb), " MB of a device\n");
+  out += base::cat("  memory        at most ", std::to_string(plan.usable_mb), " MB per device\n");
   out += base::cat("  searched      ", base::grouped(plan.choices),
                    " choices of stages, micro-batches, tensor groups, embedding and head; ", base::grouped(plan.solved),
                    " solved, the rest by bound\n");
@@ -158,7 +158,8 @@ int run_profile(Context& context, const GalvatronProfileFlags& flags) {
 }  // namespace
 
 void add_import_galvatron_profile(Command& command, Context& context) {
-  Command* part = command.add_subcommand("galvatron-profile", "the best plan by Galvatron's costs over its profile files");
+  Command* part =
+      command.add_subcommand("galvatron-profile", "find the best plan by Galvatron's cost model and its profile files");
   auto flags = std::make_shared<GalvatronProfileFlags>();
   const std::vector<FileRole>& roles = find_importer("galvatron-profile")->files;
   for (const FileRole& role : roles) flags->files.emplace_back(role.name, "");
@@ -167,12 +168,12 @@ void add_import_galvatron_profile(Command& command, Context& context) {
     if (roles[i].required) option->required();
   }
   add_import_job_flags(*part, flags->job);
-  part->add_option("--budget", flags->options["budget"], "memory of a device, 36GiB (default: what the job's devices offer)")
+  part->add_option("--budget", flags->options["budget"], "memory per device, such as 36GiB (default: that of the job's devices)")
       ->type_name("SIZE");
-  part->add_option("--default-dp", flags->default_type, "type of layers without ZeRO-3")
+  part->add_option("--default-dp", flags->default_type, "data-parallel type of layers without ZeRO-3")
       ->one_of({"ddp", "zero2"})
       ->show_default();
-  part->add_flag("--reduce-at-end", flags->reduce_at_end, "gradients are reduced once a step (Galvatron's no_async_grad_reduce)");
+  part->add_flag("--reduce-at-end", flags->reduce_at_end, "reduce gradients once per step (Galvatron's no_async_grad_reduce)");
   part->add_option("--pp", flags->pp, "only this number of stages")->positive();
   part->add_option("--chunks", flags->chunks, "only this number of micro-batches")->positive();
   part->add_option("-o,--out", flags->folder, "write galvatron_config.json, plan.json and result.json into this folder")

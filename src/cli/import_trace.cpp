@@ -63,10 +63,11 @@ int run_trace(Context& context, const TraceFlags& flags) {
 }  // namespace
 
 void add_import_trace(Command& command, Context& context) {
-  Command* part = command.add_subcommand("trace", "a trace of nodes that come and go, as the events of a cluster file");
+  Command* part =
+      command.add_subcommand("trace", "convert a trace of nodes that join and leave into the events of a cluster file");
   auto flags = std::make_shared<TraceFlags>();
   std::vector<std::string> names;
-  std::string help = "what FILE is:";
+  std::string help = "format of FILE:";
   for (const TraceFormat& format : trace_formats()) {
     names.push_back(format.name);
     help += base::cat(names.size() == 1 ? " " : "; ", format.name, ": ", format.reads);
@@ -74,9 +75,9 @@ void add_import_trace(Command& command, Context& context) {
   part->add_option("file", flags->path, "the trace; - for stdin")->required()->type_name("FILE");
   part->add_option("--format", flags->format, help)->required()->one_of(names);
   part->add_option("-o,--out", flags->out, "write the events here instead of to stdout")->type_name("FILE");
-  part->add_option("--first-node", flags->first_node, "number that the first node of the trace has in the cluster")
-      ->non_negative();
-  part->add_option("--devices-per-node", flags->devices_per_node, "of formats that count devices: sailor")->positive();
+  part->add_option("--first-node", flags->first_node, "number of the trace's first node in the cluster")->non_negative();
+  part->add_option("--devices-per-node", flags->devices_per_node, "devices per node, for formats that count devices: sailor")
+      ->positive();
   add_common_flags(*part, context);
   part->callback([&context, flags] { context.exit_code = run_trace(context, *flags); });
 }

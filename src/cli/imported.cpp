@@ -47,8 +47,8 @@ void note_keys(Context& context, const ImportedConfiguration& c) {
     else if (key.kind == ImportedKey::Kind::defaulted && key.key.starts_with('$'))
       note(context, cat(c.name, ":", line_of(key), ": ", name_of(key), " = ", shown(key.value), ": ", key.meaning));
     else if (key.kind == ImportedKey::Kind::not_modelled)
-      note(context,
-           cat(c.name, ":", line_of(key), ": ", name_of(key), " = ", shown(key.value), " is known, not modelled: ", key.meaning));
+      note(context, cat(c.name, ":", line_of(key), ": ", name_of(key), " = ", shown(key.value),
+                        " is known but not modelled: ", key.meaning));
   if (context.verbose == 0) return;
   for (const ImportedKey& key : c.keys)
     note(context, cat(c.name, ":", line_of(key), ": ", name_of(key), " = ", shown(key.value), ": ", to_string(key.kind), ", ",
@@ -59,7 +59,7 @@ void note_keys(Context& context, const ImportedConfiguration& c) {
 
 void add_imported_flags(Command& command, const std::string& format, ImportedFlags& flags) {
   std::vector<std::string> names;
-  std::string help = "what FILE is:";
+  std::string help = "format of FILE:";
   for (const ConfigurationFormat& row : configuration_formats()) {
     help += cat(names.empty() ? " " : "; ", row.name, ": ", row.reads);
     names.push_back(row.name);
@@ -67,22 +67,21 @@ void add_imported_flags(Command& command, const std::string& format, ImportedFla
   command.add_option("file", flags.path, "the configuration; - for stdin")->required()->type_name("FILE");
   if (!format.empty()) command.add_option(format, flags.format, help)->required()->one_of(names);
   command.add_option("--cluster", flags.cluster, "cluster file: the devices it runs on")->required()->type_name("FILE");
-  command.add_option("--model", flags.model, "config.json of the model, where the configuration does not hold it")
+  command.add_option("--model", flags.model, "config.json of the model, if the configuration does not include it")
       ->type_name("FILE");
-  command.add_option("--sequence-length", flags.sequence_length, "tokens of a sample, where the configuration does not say")
+  command.add_option("--sequence-length", flags.sequence_length, "tokens per sample, if the configuration does not state it")
       ->positive();
-  command.add_option("--global-batch", flags.global_batch, "samples of a step, where the configuration does not say")->positive();
-  command
-      .add_option("--micro-batch", flags.micro_batch, "samples that a device takes at once, where the configuration does not say")
+  command.add_option("--global-batch", flags.global_batch, "samples per step, if the configuration does not state it")
+      ->positive();
+  command.add_option("--micro-batch", flags.micro_batch, "samples per micro-batch, if the configuration does not state it")
       ->range(1, 1 << 20)
       ->type_name("N");
   command
-      .add_option(
-          "--recompute", flags.recompute,
-          "what the training script recomputes, where the configuration does not say: none, selective, full, or modules of a "
-          "block (layernorm,act)")
+      .add_option("--recompute", flags.recompute,
+                  "what the training script recomputes, if the configuration does not state it: none, selective, full, or "
+                  "modules of a block (layernorm,act)")
       ->type_name("WHAT");
-  command.add_option("--ignore", flags.ignored, "a key to leave out: it does not change the plan (repeatable)")
+  command.add_option("--ignore", flags.ignored, "key to ignore because it does not change the plan (repeatable)")
       ->type_name("KEY")
       ->one_value_each();
   command

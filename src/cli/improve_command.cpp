@@ -71,8 +71,8 @@ Status write_out(const Context& context, const ImproveFlags& flags, const Job& j
     return Error{ErrorKind::check_failed, flags.out, diff ? diff->why : "no plan", "a plan that the file can express",
                  "-o DIR writes plan.json, result.json and job.yaml"};
   if (!diff->differs.empty())
-    return Error{ErrorKind::check_failed, flags.out, base::cat("changes after which it gives another plan: ", diff->differs),
-                 "a file that gives the best plan",
+    return Error{ErrorKind::check_failed, flags.out, base::cat("changes that yield a different plan: ", diff->differs),
+                 "a file that yields the best plan",
                  "without -o the changes are listed; -o DIR writes plan.json, result.json and job.yaml"};
   files.push_back(flags.out);
   return write_file(flags.out, diff->text);
@@ -118,7 +118,7 @@ int run(Context& context, const ImproveFlags& flags) {
 }  // namespace
 
 void add_improve_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("improve", "what a present configuration costs, and what would be better");
+  Command* command = app.add_subcommand("improve", "predict what a present configuration costs, and find a better one");
   auto flags = std::make_shared<ImproveFlags>();
   add_imported_flags(*command, "--from,--format", flags->imported);
   command->add_option("--threads", flags->options.threads, "threads of the search; never changes the answer (0: all)")
@@ -134,7 +134,7 @@ void add_improve_command(Command& app, Context& context) {
       ->type_name("S");
   command
       ->add_option("-o,--out", flags->out,
-                   "write FILE with the changes; of a folder (no extension): also the best plan, the present one and the job")
+                   "write FILE with the changes; a folder (no extension) also gets the best plan, the present one and the job")
       ->type_name("PATH");
   add_plan_schema_flag(*command, context);
   add_common_flags(*command, context);

@@ -56,7 +56,7 @@ int run_inspect_run(Context& context, const std::string& path, const std::string
 }  // namespace
 
 void add_inspect_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("inspect", "show what was understood of a file, with every default marked");
+  Command* command = app.add_subcommand("inspect", "show how a file was understood, with every default marked");
   command->require_subcommand();
   const auto add = [&](const char* name, const char* help, int (*inspect)(Context&, const std::string&)) {
     Command* part = command->add_subcommand(name, help);

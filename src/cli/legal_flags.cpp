@@ -144,7 +144,7 @@ std::string one_flag_less(const ConfigurationFlags& flags, const Job& job) {
   if (helps(&ConfigurationFlags::dp))
     return "leave out --dp; it follows from the " + std::to_string(job.cluster.devices()) + " devices";
   if (helps(&ConfigurationFlags::shard)) return "leave out --shard; it follows from the ranks with the same weights";
-  if (helps(&ConfigurationFlags::overlap)) return "leave out --overlap; what the engine overlaps follows";
+  if (helps(&ConfigurationFlags::overlap)) return "leave out --overlap; it follows from the engine";
   return "";
 }
 

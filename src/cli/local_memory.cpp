@@ -62,7 +62,7 @@ Status fits_here(const LocalNeed& need, std::optional<std::int64_t> available) {
   return Error{ErrorKind::limit, "run --local",
                cat(need.processes, need.processes == 1 ? " process" : " processes", " that need about ", base::gib(need.bytes),
                    " together"),
-               cat("at most ", base::gib(*available), ", what this machine has free"),
+               cat("at most ", base::gib(*available), ", the free memory of this machine"),
                "a smaller model or batch, or the plan's devices under torchrun or srun"};
 }
 

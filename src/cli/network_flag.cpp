@@ -8,7 +8,7 @@ void add_network_flag(Command& command, std::string& network) {
   network = "closed";
   command
       .add_option("--network", network,
-                  "closed: each message takes as long as alone; flow: all that is in flight shares the links")
+                  "closed: each message takes as long as it would alone; flow: all messages in flight share the links")
       ->one_of({"closed", "flow"})
       ->type_name("MODEL");
 }

@@ -39,8 +39,7 @@ struct PlanFlags {
 /// Lists engines and their options, for the help of --engine.
 std::string engines_help() {
   std::string out =
-      "plan for this engine, and say what its rules cost: the best plan of the same space without them. NAME+OPTION switches a "
-      "mode on:";
+      "plan for this engine, and report what its rules cost against the best plan without them. NAME+OPTION enables a mode:";
   std::vector<std::string> options;
   for (const EngineModel& engine : engine_catalogue())
     for (const EngineOption& option : engine.options)
@@ -158,7 +157,7 @@ std::string engine_help() {
 }  // namespace
 
 void add_plan_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("plan", "search: best plan, predicted time and memory, certificate");
+  Command* command = app.add_subcommand("plan", "find the best plan; print its predicted time and memory, and a certificate");
   auto flags = std::make_shared<PlanFlags>();
   add_job_flags(*command, std::shared_ptr<JobFlags>(flags, &flags->job));
   add_output_flags(*command, std::shared_ptr<OutputFlags>(flags, &flags->output));
@@ -171,18 +170,19 @@ void add_plan_command(Command& app, Context& context) {
   command->add_option("--no-rule", flags->options.disabled_rules, "switch a pruning rule off by name (repeatable)")
       ->one_value_each()
       ->type_name("NAME");
-  command->add_option("--no-phase", flags->options.left_out_phases, "leave a phase of the search out by name (repeatable)")
+  command->add_option("--no-phase", flags->options.left_out_phases, "skip a phase of the search by name (repeatable)")
       ->one_value_each()
       ->type_name("NAME");
   command->add_option("--node-limit", flags->options.node_limit, "simulate at most N configurations (0: no limit)")
       ->non_negative()
       ->type_name("N");
-  command->add_flag("--simple{1%}", flags->simple,
-                    "the simplest plan that is at most so much slower than the fastest (--simple=2%; alone: 1%)");
+  command->add_flag(
+      "--simple{1%}", flags->simple,
+      "choose the simplest plan that is at most this much slower than the fastest (--simple=2%; without a value: 1%)");
   command->add_option("--engine", flags->engine, engines_help())->type_name("NAME");
-  command->add_flag("--no-options", flags->no_options, "leave out what the engine's options would gain");
+  command->add_flag("--no-options", flags->no_options, "do not report what the engine's options would gain");
   command->add_flag("--engines", flags->options.engines,
-                    "also what every engine can run: its best plan, time, loss, or why none");
+                    "also report the best plan of every engine, its time and loss, or why it has none");
   command
       ->add_option("--time-limit", flags->options.time_limit_s,
                    "stop the search after S seconds; such answers may differ from run to run (0: no limit)")
@@ -191,9 +191,8 @@ void add_plan_command(Command& app, Context& context) {
   command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")->range(0, 1000)->type_name("N");
   command
       ->add_option("--sweep", flags->sweep.axes,
-                   "plan for each value and table the answers (repeatable: every combination); nodes, devices, batch, sequence, "
-                   "precision and "
-                   "engine are short for their paths")
+                   "plan for each value and tabulate the answers (repeatable: every combination); nodes, devices, batch, "
+                   "sequence, precision and engine are short for their paths")
       ->type_name("PATH=V1,V2,…")
       ->one_value_each();
   command->add_option("--csv", flags->sweep.csv, "with --sweep: also write the table here as CSV")->type_name("FILE");

@@ -60,7 +60,7 @@ std::string machine_note(const ProfileFlags& flags) {
   std::tm utc{};
   if (gmtime_r(&now, &utc) != nullptr) std::strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
   return cat("measured ", date, " on ", kernel_line("/proc/cpuinfo", "model name"),
-             flags.pace.empty() ? "" : cat(", playing ", flags.pace), "; ", flags.steps, " steps a run");
+             flags.pace.empty() ? "" : cat(", emulating ", flags.pace), "; ", flags.steps, " steps per run");
 }
 
 RankOptions rank_options(const ProfileFlags& flags) {
@@ -95,7 +95,7 @@ Status measure_overlap(Context& context, const ProfileFlags& flags, const Job& j
   for (int k = 0; k < 2 * kRuns; ++k) {
     strategy.overlap.grad_reduce = k % 2 == 0;
     if (!context.quiet && !context.json)
-      note(context, cat("dp ", flags.overlap, ", reductions ", k % 2 == 0 ? "beside" : "after", " the backward pass"));
+      note(context, cat("dp ", flags.overlap, ", reductions ", k % 2 == 0 ? "during" : "after", " the backward pass"));
     const Plan plan = profiled_plan(job, strategy, schedule);
     RankOptions options = rank_options(flags);
     options.timeline = file;
@@ -156,7 +156,7 @@ Result<ProfileInputs> measure_all(Context& context, const ProfileFlags& flags, c
         if (microbatches != 2 && (tp > 1 || samples != shapes.samples.front()))
           continue;  // host work: one rank, its smallest micro-batches
         if (!context.quiet && !context.json)
-          note(context, cat("tp ", tp, partition.empty() ? ", " : ", partitioned, ", samples, " samples a micro-batch"));
+          note(context, cat("tp ", tp, partition.empty() ? ", " : ", partitioned, ", samples, " samples per micro-batch"));
         const Plan plan =
             profiled_plan(job, static_cast<std::int32_t>(tp), sp, static_cast<std::int32_t>(samples), microbatches, partition);
         auto record = measured(context, flags, program, plan, (scratch.path() / "record.json").string());
@@ -207,13 +207,13 @@ int answer(Context& context, const ProfileFlags& flags, const Profile& profile, 
     print_json(context, json.text());
     return kOk;
   }
-  std::string text = cat(profile.operators, " operator times; ", base::fixed(profile.step_s * 1e3, 2), " ms a step and ",
-                         base::fixed(profile.micro_batch_s * 1e3, 2), " ms a micro-batch beside them; update at ",
+  std::string text = cat(profile.operators, " operator times; overheads ", base::fixed(profile.step_s * 1e3, 2),
+                         " ms per step and ", base::fixed(profile.micro_batch_s * 1e3, 2), " ms per micro-batch; update at ",
                          base::fixed(profile.update_bytes_per_s / 1e9, 2), " GB/s");
   if (!flags.collectives.empty())
     text += cat("; collectives fitted within ", base::fixed(profile.fabric_error * 100, 1), " % (median)");
   if (profile.compute_slowdown > 0)
-    text += cat("; beside each other compute takes ", base::fixed(profile.compute_slowdown, 2), " and reductions ",
+    text += cat("; when they overlap, compute takes ", base::fixed(profile.compute_slowdown, 2), " and reductions ",
                 base::fixed(profile.communication_slowdown, 2), " times as long");
   text += cat("\nwritten to ", flags.out, ": name it in the job as `profile: ", flags.out, "`\n");
   for (const std::string& file : files) text += cat("wrote ", file, "\n");
@@ -266,37 +266,41 @@ void add_profile_command(Command& app, Context& context) {
   command->add_option("--set", job->overrides, "override a value of the job: a.b.c=value (repeatable)")
       ->type_name("PATH=VALUE")
       ->one_value_each();
-  command->add_option("-o,--out", flags->out, "where the profile goes")->required()->type_name("FILE");
-  command->add_option("--tp", flags->tp, "sizes of tensor groups, with commas")->show_default();
+  command->add_option("-o,--out", flags->out, "write the profile here")->required()->type_name("FILE");
+  command->add_option("--tp", flags->tp, "sizes of tensor groups, comma-separated")->show_default();
   command
-      ->add_option("--partition", flags->partitions,
-                   "measure the operators of blocks partitioned so as well, as a plan names them: \"attn.norm R,R; attn.qkv P2; "
-                   "…\" (repeatable)")
+      ->add_option(
+          "--partition", flags->partitions,
+          "also measure the operators of blocks with this partition, in a plan's notation: \"attn.norm R,R; attn.qkv P2; "
+          "…\" (repeatable)")
       ->type_name("OPERATORS")
       ->one_value_each();
-  command->add_option("--samples", flags->samples, "samples of a micro-batch, two or more counts")->show_default();
+  command->add_option("--samples", flags->samples, "samples per micro-batch: two or more counts, comma-separated")
+      ->show_default();
   command->add_flag("--sequence-parallel", flags->sequence_parallel, "measure groups with Megatron's sequence parallelism");
   command
       ->add_option("--overlap", flags->overlap,
                    "measure on this number of data-parallel ranks how concurrent compute and reductions slow each other down")
       ->range(2, 1024)
       ->type_name("RANKS");
-  command->add_option("--steps", flags->steps, "of each run; the first is not counted")->range(2, 1'000'000)->show_default();
-  command->add_option("--pace", flags->pace, "ranks play a device: flops=F,bandwidth=B,launch=S")->type_name("PACE");
-  command->add_option("--collectives", flags->collectives, "what --network wrote, or nccl-tests printed")->type_name("FILE");
-  command->add_option("--from", flags->from, "operators of an earlier profile: none is measured, only the network is new")
+  command->add_option("--steps", flags->steps, "steps of each run; the first is not counted")
+      ->range(2, 1'000'000)
+      ->show_default();
+  command->add_option("--pace", flags->pace, "make ranks emulate a device: flops=F,bandwidth=B,launch=S")->type_name("PACE");
+  command->add_option("--collectives", flags->collectives, "file that --network wrote, or nccl-tests output")->type_name("FILE");
+  command->add_option("--from", flags->from, "reuse the operators of this earlier profile; only the network is new")
       ->type_name("FILE");
   command
       ->add_option("--galvatron", flags->galvatron,
-                   "write the profile files of Galvatron there as well; memory is measured by runs of one and of two blocks")
+                   "also write Galvatron's profile files here; memory is measured in runs of one and two blocks")
       ->type_name("FOLDER");
   command->add_flag("--network", flags->network, "measure collectives between the ranks of a launcher; needs no job");
-  command->add_option("--local", flags->local, "with --network: ranks of a node")->range(1, 1024)->show_default();
-  command->add_option("--timeout", flags->timeout, "seconds after which a rank gives a silent peer up")
+  command->add_option("--local", flags->local, "with --network: ranks per node")->range(1, 1024)->show_default();
+  command->add_option("--timeout", flags->timeout, "seconds after which a rank gives up on a silent peer")
       ->positive()
       ->show_default();
   add_common_flags(*command, context);
-  command->footer("The job then names the file: `profile: FILE`, engine espalier; docs/runtime.md");
+  command->footer("Name the file in the job as `profile: FILE`, with engine espalier; see docs/runtime.md.");
   command->callback([&context, job, flags] {
     if (flags->network) {
       context.exit_code = run_network(context, *flags);

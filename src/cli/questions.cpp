@@ -34,15 +34,15 @@ bool has_prices(const Job& job) {
 void add_question_flags(Command& command, QuestionFlags& flags) {
   command
       .add_option("--deadline", flags.deadline,
-                  "the cheapest size of the cluster that trains training.tokens in this time: 10d, 36h")
+                  "find the cheapest cluster size that trains training.tokens within this time: 10d, 36h")
       ->type_name("TIME");
-  command.add_option("--budget", flags.budget, "the fastest size of the cluster that trains training.tokens for this much")
+  command.add_option("--budget", flags.budget, "find the fastest cluster size that trains training.tokens for at most this cost")
       ->positive()
       ->type_name("MONEY");
-  command.add_option("--price", flags.price, "of a device for an hour, where the cluster file has none")
+  command.add_option("--price", flags.price, "price per device-hour, if the cluster file has none")
       ->positive()
       ->type_name("MONEY");
-  command.add_option("--tokens", flags.tokens, "of the whole training: short for --set training.tokens=N")
+  command.add_option("--tokens", flags.tokens, "tokens of the whole training; short for --set training.tokens=N")
       ->positive()
       ->type_name("N");
 }
@@ -62,11 +62,10 @@ Result<JobFlags> with_questions(Context& context, const JobFlags& flags, const Q
     return usage("--deadline", cat("\"", q.deadline, "\""), "a time with its unit", "10d, 36h");
   const bool priced = q.price > 0 || has_prices(*job);
   if (q.budget > 0 && !priced)
-    return usage("--budget", "no price of a device", "price_per_device_hour of the cluster",
-                 "--price 2.5, for a device and an hour");
+    return usage("--budget", "no price of a device", "price_per_device_hour of the cluster", "--price 2.5, per device-hour");
   if (!priced) {
     add_price(*job, 1, "device-hours", out.overrides);
-    note(context, "nothing has a price: sizes are compared by device-hours; --price says what one costs");
+    note(context, "no prices are known: sizes are compared by device-hours; --price sets the price of one");
   }
   out.overrides.push_back(cat("search.objective.minimise=", q.deadline.empty() ? "time" : "cost"));
   if (!q.deadline.empty()) out.overrides.push_back(cat("search.objective.deadline=", q.deadline));

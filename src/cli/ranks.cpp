@@ -24,7 +24,7 @@ Result<std::string> rank_program() {
                                          ? std::filesystem::path(named)
                                          : std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "espalier-rank";
   if (std::filesystem::exists(path, none)) return path.string();
-  return Error{ErrorKind::usage, "run", "no espalier-rank beside this program", "a build with the runtime",
+  return Error{ErrorKind::usage, "run", "no espalier-rank next to this program", "a build with the runtime",
                "./dev runtime installs libtorch and builds it"};
 }
 

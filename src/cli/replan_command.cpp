@@ -33,14 +33,11 @@ int run_replan(Context& context, const ReplanFlags& flags, const ChangeFlags& ho
 }  // namespace
 
 void add_replan_command(Command& app, Context& context) {
-  Command* command =
-      app.add_subcommand("replan", "what was seen of a running plan, and what to do about it; nothing is executed");
+  Command* command = app.add_subcommand("replan", "recommend what to do about observations of a running plan; executes nothing");
   auto flags = std::make_shared<ReplanFlags>();
   auto how = std::make_shared<ChangeFlags>();
   command->add_option("plan", flags->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
-  command->add_option("--observe", flags->observation, "what was seen: espalier.observation/1")
-      ->required()
-      ->type_name("OBS.json");
+  command->add_option("--observe", flags->observation, "observations: espalier.observation/1")->required()->type_name("OBS.json");
   add_change_flags(*command, how);
   add_common_flags(*command, context);
   command->callback([&context, flags, how] { context.exit_code = run_replan(context, *flags, *how); });

@@ -63,7 +63,7 @@ Result<PlannerResult> result_of(Context& context, const ReportFlags& flags, Load
   }
   auto result = simulate(job, loaded.plan);
   if (!result || flags.no_search) return result;
-  note(context, "no result.json of this build beside the plan: searching the whole space of " + loaded.plan.engine + " again");
+  note(context, "no result.json of this build next to the plan: searching the whole space of " + loaded.plan.engine + " again");
   const auto whole = job_to_explain(loaded.plan);
   if (!whole) return whole.error();
   auto searched_result = with_search(*whole, std::move(*result), options_of(context, flags));
@@ -108,13 +108,15 @@ int run_report(Context& context, const ReportFlags& flags) {
 
 void add_report_command(Command& app, Context& context) {
   Command* command =
-      app.add_subcommand("report", "the plan as one HTML file: figures, timeline, memory, search, cluster, what-if");
+      app.add_subcommand("report", "write the plan as one HTML file: figures, timeline, memory, search, cluster, what-if");
   auto flags = std::make_shared<ReportFlags>();
   command->add_option("plan", flags->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
   command->add_option("-o,--out", flags->out, "write the page here")->type_name("FILE")->show_default();
-  command->add_option("--timeline", flags->measured, "what `run --timeline` of the plan wrote: measured over predicted")
+  command
+      ->add_option("--timeline", flags->measured,
+                   "file that `run --timeline` wrote for this plan: show measured over predicted times")
       ->type_name("STEP.json");
-  command->add_flag("--no-search", flags->no_search, "do not search the space again for what else was simulated");
+  command->add_flag("--no-search", flags->no_search, "do not search the space again for other simulated plans");
   command->add_option("--threads", flags->threads, "threads of that search")->range(0, 4096)->type_name("N");
   command
       ->add_option("--time-limit", flags->time_limit_s,

@@ -38,8 +38,8 @@ double median_seconds(std::vector<TrainedStep> steps) {
 Status usable_checkpoint_folder(const std::string& folder) {
   std::error_code failed;
   const auto refused = [&](const std::string& found) {
-    return Error{ErrorKind::usage, "--checkpoint", cat(folder, ": ", found),
-                 "a folder that is there or can be made, to write into", ""};
+    return Error{ErrorKind::usage, "--checkpoint", cat(folder, ": ", found), "a writable folder that exists or can be created",
+                 ""};
   };
   if (std::filesystem::exists(folder, failed) && !std::filesystem::is_directory(folder, failed)) return refused("not a folder");
   failed.clear();
@@ -53,7 +53,7 @@ Status usable_checkpoint_folder(const std::string& folder) {
 void deliver_nothing_left(Context& context, const LoadedPlan& loaded, const RunFlags& flags) {
   if (!context.json)
     return print_answer(context, cat("nothing left to do: the checkpoint in ", flags.checkpoint, " holds all ", flags.steps,
-                                     " steps; a larger --steps trains on\n"));
+                                     " steps; raise --steps to train further\n"));
   base::JsonWriter json;
   json.begin_object().key("plan").value(content_hash(loaded.plan)).key("nothing_left").value(true);
   json.key("steps").begin_array().end_array().end_object();
@@ -66,7 +66,7 @@ void deliver_run(Context& context, const LoadedPlan& loaded, const std::vector<T
   if (auto job = job_of_plan(loaded.plan))
     if (auto result = simulate(*job, loaded.plan)) predicted = result->prediction.iteration_ns;
   if (!context.json) {
-    print_answer(context, cat("measured ", base::fixed(measured * 1e3, 1), " ms a step (median), ",
+    print_answer(context, cat("measured ", base::fixed(measured * 1e3, 1), " ms per step (median), ",
                               base::count(std::round(tokens / measured)), " tokens/s; predicted on the cluster of the plan ",
                               base::fixed(static_cast<double>(predicted) * 1e-6, 1), " ms\n"));
     return;
@@ -165,14 +165,13 @@ void add_run_command(Command& app, Context& context) {
   Command* command = app.add_subcommand("run", "train the model of a plan on this machine or under a launcher");
   auto flags = std::make_shared<RunFlags>();
   command->add_option("plan", flags->path, "plan.json or result.json")->required()->type_name("PLAN.json");
-  command->add_flag("--local", flags->local, "start a process of this machine for every device of the plan");
+  command->add_flag("--local", flags->local, "start a process on this machine for every device of the plan");
   command->add_option("--steps", flags->steps, "training steps")->range(1, 1'000'000'000)->show_default();
   command
-      ->add_option("--data", flags->data,
-                   "tokens of 16 bits one after the other, or Megatron-LM's .bin with its .idx (default: synthetic)")
+      ->add_option("--data", flags->data, "consecutive 16-bit tokens, or Megatron-LM's .bin with its .idx (default: synthetic)")
       ->type_name("FILE");
-  command->add_option("--weights", flags->weights, "safetensors to begin with (default: drawn at random)")->type_name("FOLDER");
-  command->add_option("--save", flags->save, "where to write the last parameters, as safetensors")->type_name("FOLDER");
+  command->add_option("--weights", flags->weights, "initial weights as safetensors (default: random)")->type_name("FOLDER");
+  command->add_option("--save", flags->save, "where to write the final parameters, as safetensors")->type_name("FOLDER");
   command
       ->add_option("--checkpoint", flags->checkpoint,
                    "where to write parameters and optimizer states that another plan can resume")
@@ -180,31 +179,34 @@ void add_run_command(Command& app, Context& context) {
   command->add_option("--every", flags->every, "steps between two checkpoints; 0: one after the last step")
       ->range(0, 1'000'000'000)
       ->show_default();
-  command->add_option("--keep", flags->keep, "complete checkpoints that stay")->range(1, 1'000'000)->show_default();
-  command->add_flag("--resume", flags->resume, "begin where the last complete checkpoint ends; damaged ones are passed over");
-  command->add_option("--seed", flags->seed, "of parameters and synthetic tokens")->range(0, 1'000'000'000)->show_default();
-  command->add_option("--learning-rate", flags->rate, "of AdamW")->positive()->show_default();
-  command->add_option("--clip", flags->clip, "largest norm of gradients; 0: not clipped")->non_negative()->show_default();
-  command->add_option("--timeout", flags->timeout, "seconds after which a rank gives a silent peer up")
+  command->add_option("--keep", flags->keep, "number of complete checkpoints to keep")->range(1, 1'000'000)->show_default();
+  command->add_flag("--resume", flags->resume, "resume from the last complete checkpoint; damaged ones are skipped");
+  command->add_option("--seed", flags->seed, "seed of parameters and synthetic tokens")->range(0, 1'000'000'000)->show_default();
+  command->add_option("--learning-rate", flags->rate, "learning rate of AdamW")->positive()->show_default();
+  command->add_option("--clip", flags->clip, "largest gradient norm; 0: no clipping")->non_negative()->show_default();
+  command->add_option("--timeout", flags->timeout, "seconds after which a rank gives up on a silent peer")
       ->positive()
       ->show_default();
-  command->add_option("--pace", flags->pace, "ranks play a device: flops=F,bandwidth=B,launch=S and speed:RANK=X")
+  command->add_option("--pace", flags->pace, "make ranks emulate a device: flops=F,bandwidth=B,launch=S and speed:RANK=X")
       ->type_name("PACE");
-  command->add_option("--record", flags->record, "where rank 0 writes how long its operators took")->type_name("FILE");
-  command->add_option("--timeline", flags->timeline, "where rank 0 writes when every rank ran what, for `compare --timeline`")
+  command->add_option("--record", flags->record, "file in which rank 0 records how long its operators took")->type_name("FILE");
+  command
+      ->add_option("--timeline", flags->timeline,
+                   "file in which rank 0 records what every rank ran and when, for `compare --timeline`")
       ->type_name("FILE");
   command
       ->add_option("--adapt", flags->adapt.folder,
-                   "watch the run, and move it to another plan when that pays; all hosts must see the folder")
+                   "watch the run, and move it to another plan when that pays off; all hosts must share the folder")
       ->type_name("FOLDER");
-  command->add_option("--slow", flags->adapt.factor, "with --adapt: steps of this many times the usual ones are looked into")
+  command->add_option("--slow", flags->adapt.factor, "with --adapt: investigate steps that take this many times as long as usual")
       ->positive()
       ->show_default();
   auto change = std::make_shared<ChangeFlags>();
   add_change_flags(*command, change);
   add_common_flags(*command, context);
   command->footer(
-      "Under torchrun, srun and mpirun the process becomes the rank that RANK and WORLD_SIZE (or theirs) say; docs/runtime.md");
+      "Under torchrun, srun or mpirun, the process becomes the rank that RANK and WORLD_SIZE (or the launcher's equivalents) "
+      "give; see docs/runtime.md.");
   command->callback([&context, flags, change] { context.exit_code = run_run(context, *flags, *change); });
 }
 

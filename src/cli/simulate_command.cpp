@@ -58,7 +58,7 @@ int run_simulate(Context& context, const SimulateFlags& flags, const OutputFlags
 }  // namespace
 
 void add_simulate_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("simulate", "run the event simulation of a plan, write its timeline");
+  Command* command = app.add_subcommand("simulate", "simulate the events of a plan, and write its timeline");
   auto flags = std::make_shared<SimulateFlags>();
   auto output = std::make_shared<OutputFlags>();
   command->add_option("plan", flags->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
@@ -70,8 +70,8 @@ void add_simulate_command(Command& app, Context& context) {
   add_plan_schema_flag(*command, context);
   command->add_flag("--detail", output->detail,
                     "show the steps inside instructions in the timeline: operators, their collectives, bytes, concurrent steps");
-  command->add_flag("--grid", flags->grid, "print the schedule as text: stages by slots of time, and a table of the stages");
-  command->add_flag("--ascii", flags->ascii, "with --grid: nothing but ASCII, as where the locale is not UTF-8");
+  command->add_flag("--grid", flags->grid, "print the schedule as text: stages by time slots, and a table of the stages");
+  command->add_flag("--ascii", flags->ascii, "with --grid: print ASCII only, as in a locale without UTF-8");
   add_common_flags(*command, context);
   command->callback([&context, flags, output] { context.exit_code = run_simulate(context, *flags, *output); });
 }

@@ -55,7 +55,7 @@ Result<std::vector<SweepAxis>> axes_of(const std::vector<std::string>& texts) {
                    "for example --sweep " + (axis.path.empty() ? "cluster.nodes=1,2,4" : axis.path + "=VALUE,VALUE")};
     const bool twice = std::any_of(out.begin(), out.end(), [&](const SweepAxis& other) { return other.path == axis.path; });
     if (twice)
-      return Error{ErrorKind::usage, "--sweep " + text, cat(axis.path, " a second time"), "every setting once",
+      return Error{ErrorKind::usage, "--sweep " + text, cat(axis.path, " a second time"), "each setting once",
                    "list its values in one --sweep"};
     points *= axis.values.size();
     if (points > kMostPoints)
@@ -104,7 +104,7 @@ class Sweeping {
     auto job = load_job_of(context_, point);
     if (job && job->objective)
       return Error{ErrorKind::usage, "--sweep", "a job with search.objective", "one without",
-                   "the objective compares sizes of the cluster by itself"};
+                   "the objective already compares cluster sizes"};
     if (job) job->network = network_;
     auto result = job ? plan(*job, hooked(context_, options_)) : Result<PlannerResult>(job.error());
     clear_progress(context_);

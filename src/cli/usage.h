@@ -16,7 +16,7 @@ class ParseError;
 namespace espalier::cli {
 
 /// Separates the value from its requirement in our checks' messages to CLI11.
-inline constexpr const char* kNoNumber = " is no number ";
+inline constexpr const char* kNoNumber = " is not a number ";
 
 /// Returns the error. `words` is the command line without the program's name. `app` has just rejected it with
 /// `error`.

@@ -35,7 +35,7 @@ int run_validate(Context& context, const std::vector<std::string>& paths, const 
 }  // namespace
 
 void add_validate_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("validate", "predict measured runs and print the error, per source and in all");
+  Command* command = app.add_subcommand("validate", "predict measured runs and print the error, per source and overall");
   auto paths = std::make_shared<std::vector<std::string>>();
   auto calibration = std::make_shared<std::string>();
   auto options = std::make_shared<ValidationOptions>();

@@ -54,11 +54,12 @@ int run_what_if(Context& context, const WhatIfFlags& flags, const ChangeFlags& h
   if (!what) return fail(context, what.error());
   if (flags.survive > 0) {
     if (!what->empty())
-      return fail(context, Error{ErrorKind::usage, "--survive", "other changes beside it", "--survive alone", "ask twice"});
+      return fail(context,
+                  Error{ErrorKind::usage, "--survive", "other changes with it", "--survive alone", "run the command twice"});
     return run_survive(context, *running, flags.survive, *options);
   }
   if (what->empty())
-    return fail(context, Error{ErrorKind::usage, "what-if", "nothing that changes", "--lose, --slow, --link, --add or --survive",
+    return fail(context, Error{ErrorKind::usage, "what-if", "no change", "--lose, --slow, --link, --add or --survive",
                                "espalier what-if PLAN.json --lose node:3"});
   const auto answer = what_if(running->job, running->plan, *what, *options);
   if (!answer) return fail(context, in_file(flags.path, answer.error()));
@@ -73,16 +74,17 @@ int run_what_if(Context& context, const WhatIfFlags& flags, const ChangeFlags& h
 
 void add_what_if_command(Command& app, Context& context) {
   Command* command =
-      app.add_subcommand("what-if", "a plan on a changed cluster: what can be done, what each costs, when it pays");
+      app.add_subcommand("what-if", "list the actions for a plan on a changed cluster, what each costs and when it pays off");
   auto flags = std::make_shared<WhatIfFlags>();
   auto how = std::make_shared<ChangeFlags>();
   command->add_option("plan", flags->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
-  command->add_option("--lose", flags->lost, "a node that is gone")->one_value_each()->type_name("node:3");
-  command->add_option("--slow", flags->slow, "a device or node, and how many times as long it takes")
+  command->add_option("--lose", flags->lost, "a lost node")->one_value_each()->type_name("node:3");
+  command->add_option("--slow", flags->slow, "a slow device or node, and how many times as long it takes")
       ->one_value_each()
       ->type_name("rank:17=1.2");
   command
-      ->add_option("--link", flags->links, "a link, or the way of a node or device to the network, at so much of its bandwidth")
+      ->add_option("--link", flags->links,
+                   "a link, or the network connection of a node or device, and its remaining share of bandwidth")
       ->one_value_each()
       ->type_name("a-b=0.5");
   command->add_option("--add", flags->added, "add this number of nodes to a group")->one_value_each()->type_name("GROUP=4");

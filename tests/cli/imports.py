@@ -198,7 +198,7 @@ script = flags.replace("--bf16", "--bf16 --deterministic-mode")
 same = [run("import", *words, "-", "--cluster", cluster, text=script)
         for words in (("config", "--format", "megatron-args"), ("config", "--from", "megatron-args"), ("megatron-args",))]
 expect(all(ran.returncode == same[0].returncode and ran.stdout == same[0].stdout for ran in same) and same[0].stdout, f"import: spellings: {same[2].stderr}")
-expect("--deterministic-mode = True is known, not modelled: slower kernels" in same[0].stderr, f"import: not modelled: {same[0].stderr}")
+expect("--deterministic-mode = True is known but not modelled: slower kernels" in same[0].stderr, f"import: not modelled: {same[0].stderr}")
 ran = run("import", "megatron-args", "-", "--cluster", cluster, text=flags.replace("TRAINING_ARGS=", "if [ $FP8 = 1 ]; then\nEXTRA='--fp8-format hybrid'\nfi\nTRAINING_ARGS="))
 expect(ran.returncode == 3 and re.search(r'found --fp8-format = "hybrid" under the condition of line \d+', ran.stderr), f"import: a condition: {ran.stderr}")
 
