@@ -85,7 +85,7 @@ std::string_view to_string(Improvement::From from) {
 
 Result<Improvement> improve(const Job& job, const PresentConfiguration& present, const PlannerOptions& options) {
   const EngineModel* engine = job.engine_model ? job.engine_model.get() : find_engine(job.engine);
-  if (engine == nullptr) return Error{ErrorKind::bad_input, "engine", cat("\"", job.engine, "\""), "one that is known", ""};
+  if (engine == nullptr) return Error{ErrorKind::bad_input, "engine", cat("\"", job.engine, "\""), "a known engine", ""};
   Improvement out;
   if (present.plan) {
     auto now = simulate(job, *present.plan);

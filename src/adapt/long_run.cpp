@@ -28,7 +28,7 @@ Status refused(const Job& job) {
   if (!job.with_buckets)
     return Error{ErrorKind::bad_input, "cluster.capacity", "no token bucket", "a link with a token bucket", "espalier plan"};
   if (job.cluster.changes())
-    return Error{ErrorKind::bad_input, "cluster", "token buckets on a cluster that changes", "one that stays as it is",
+    return Error{ErrorKind::bad_input, "cluster", "token buckets on a cluster that changes", "one that does not change",
                  "espalier plan answers over its events and capacities"};
   if (job.cluster.devices() > kMostFlowDevices)
     return Error{ErrorKind::bad_input, "cluster.capacity",

@@ -21,7 +21,7 @@ constexpr std::size_t kMostSizes = 256;
 constexpr std::size_t kMostBetween = 1024;
 constexpr std::size_t kNearest = 16;
 constexpr double kSecondsPerDay = 86400;
-constexpr const char* kNoBetter = "no better, by the work alone";
+constexpr const char* kNoBetter = "no better even at its lower bound";
 
 /// Returns the numbers of nodes of a group to try: none, powers of two, all.
 std::vector<std::int64_t> counts_of(const Cluster& cluster, std::size_t group) {
@@ -131,7 +131,7 @@ Status ObjectiveChoice::refused() const {
   const Objective& objective = *job_.objective;
   if (job_.cluster.changes())
     return Error{ErrorKind::bad_input, "search.objective", "a cluster that changes over time", "one that does not",
-                 "over a trace the plans that train most are found: docs/adapt.md"};
+                 "over a trace, plan finds the plans that train the most: docs/adapt.md"};
   if (job_.cluster.has_speeds())
     return Error{ErrorKind::bad_input, "search.objective", "devices of unequal speed", "devices as fast as their kind", ""};
   const bool money = objective.minimise == Objective::Minimise::cost || objective.budget_per_step;
@@ -140,7 +140,7 @@ Status ObjectiveChoice::refused() const {
       return Error{ErrorKind::bad_input, "search.objective", cat("no price of group ", group.name),
                    "price_per_device_hour of every group", "cluster.price_per_device_hour: 2.5"};
   if (objective.deadline_s && job_.training.tokens <= 0)
-    return Error{ErrorKind::bad_input, "search.objective.deadline", "no length of the run", "training.tokens", ""};
+    return Error{ErrorKind::bad_input, "search.objective.deadline", "no run length", "training.tokens", ""};
   return std::nullopt;
 }
 
@@ -208,8 +208,8 @@ std::set<std::vector<std::int64_t>> ObjectiveChoice::between() const {
 
 std::string ObjectiveChoice::loses(const Size& size) const {
   const Objective& o = *job_.objective;
-  if (o.budget_per_step && size.least_cost() > *o.budget_per_step) return "over the budget, by the work alone";
-  if (o.deadline_s && size.least_s * steps() > *o.deadline_s) return "after the deadline, by the work alone";
+  if (o.budget_per_step && size.least_cost() > *o.budget_per_step) return "over the budget even at its lower bound";
+  if (o.deadline_s && size.least_s * steps() > *o.deadline_s) return "after the deadline even at its lower bound";
   if (value(size.least_s, size.least_cost()) >= best_value_) return kNoBetter;
   return "";
 }
@@ -232,7 +232,7 @@ void ObjectiveChoice::search(Size& size, bool whatever) {
                          return other.answer.nodes_by_group == used;
                        });
   if (smaller) {  // that size is searched by itself
-    a.label = "the fastest plan leaves nodes out";
+    a.label = "the fastest plan does not use all nodes";
     return;
   }
   const Prediction& p = found->prediction;
@@ -287,7 +287,7 @@ Error ObjectiveChoice::none() const {
   for (const Size& size : sizes_)
     if (size.answer.iteration_ns > 0 && (nearest == nullptr || excess(size.answer) < excess(nearest->answer))) nearest = &size;
   if (nearest == nullptr)
-    return {ErrorKind::infeasible, "search.objective", "no size of the cluster on which a plan fits into the memory", "one",
+    return {ErrorKind::infeasible, "search.objective", "no cluster size at which a plan fits in memory", "one",
             sizes_.empty() ? "more nodes" : sizes_.back().answer.label};
   const Objective& o = *job_.objective;
   const SizeAnswer& a = nearest->answer;

@@ -51,7 +51,7 @@ void read_steps(const Job& job, const Observation& seen, Diagnosis& out) {
   out.tokens_ratio = tokens / n / nominal;
   if (std::abs(out.tokens_ratio - 1) > 0.01)
     out.notes.push_back(
-        cat("steps of ", base::percent(out.tokens_ratio), " of the plan's tokens: taken as steps of all of them"));
+        cat("steps of ", base::percent(out.tokens_ratio), " of the plan's tokens: treated as steps with all tokens"));
 }
 
 Status read_ranks(const Job& job, const Plan& plan, const Observation& seen, double least, Diagnosis& out) {
@@ -70,7 +70,7 @@ Status read_ranks(const Job& job, const Plan& plan, const Observation& seen, dou
     if (factor >= least) out.what.slow.emplace_back(cat("rank:", rank.rank), factor);
   }
   if (!seen.ranks.empty() && std::all_of(by_stage.begin(), by_stage.end(), [](const auto& s) { return s.second.size() < 3; }))
-    out.notes.emplace_back("fewer than three ranks of each stage were seen: none can be called slow");
+    out.notes.emplace_back("fewer than three ranks of each stage were observed: no rank can be identified as slow");
   return std::nullopt;
 }
 
@@ -97,7 +97,7 @@ Status read_links(const Job& job, const Observation& seen, double least, Diagnos
     if (nominal <= 0 || link.gbps * least > nominal) continue;
     const double factor = link.gbps / nominal;
     out.what.links.emplace_back(link.link, factor < kLostBelow ? 0.0 : factor);
-    if (factor < kLostBelow) out.notes.push_back(cat("nothing gets through ", link.link, ": it is taken as lost"));
+    if (factor < kLostBelow) out.notes.push_back(cat("no traffic passes ", link.link, ": treated as lost"));
   }
   return std::nullopt;
 }
@@ -170,7 +170,7 @@ Result<Observation> load_observation(std::string_view text, const std::string& w
     const bool words =
         lost->kind == base::NodeKind::sequence &&
         std::all_of(lost->items.begin(), lost->items.end(), [](const base::Node& n) { return n.kind == base::NodeKind::string; });
-    if (!words) root.fail("lost", "", "a list of nodes, as [\"node:3\"]");
+    if (!words) root.fail("lost", "", "a list of nodes such as [\"node:3\"]");
     if (words)
       for (const base::Node& node : lost->items) out.lost.push_back(node.text);
   }
@@ -182,13 +182,13 @@ Result<Observation> load_observation(std::string_view text, const std::string& w
 Result<Diagnosis> diagnose(const Job& job, const Plan& plan, const Observation& seen, double least) {
   if (!seen.plan.empty() && seen.plan != content_hash(plan))
     return Error{ErrorKind::bad_input, "$.plan", seen.plan, cat(content_hash(plan), ", the hash of the plan"),
-                 "what was seen of another plan says nothing of this one"};
+                 "observations of another plan do not apply to this one"};
   Diagnosis out;
   for (const std::string& name : seen.lost) {
     const auto target = target_called(job.cluster, name, "$.lost");
     if (!target) return target.error();
     if (target->kind != ClusterTarget::Kind::node)
-      return Error{ErrorKind::bad_input, "$.lost", "\"" + name + "\"", "a node, as \"node:3\"", ""};
+      return Error{ErrorKind::bad_input, "$.lost", "\"" + name + "\"", "a node such as \"node:3\"", ""};
     out.what.lost.push_back(name);
   }
   read_steps(job, seen, out);
@@ -208,7 +208,7 @@ Result<Replan> replan(const Job& job, const Plan& plan, const Observation& seen,
   if (out.diagnosis.step_s && ladder->if_stay_ns) {
     const double predicted = static_cast<double>(*ladder->if_stay_ns) * 1e-9;
     out.diagnosis.notes.push_back(cat("a step took ", base::fixed(*out.diagnosis.step_s, 3),
-                                      " s, predicted for the cluster as seen ", base::fixed(predicted, 3), " s"));
+                                      " s; the prediction for the observed cluster is ", base::fixed(predicted, 3), " s"));
   }
   out.ladder = std::move(*ladder);
   return out;

@@ -127,11 +127,11 @@ namespace espalier {
 
 Result<OverTime> plan_over_time(const Job& job, const OverTimeOptions& options) {
   if (!job.cluster.changes())
-    return Error{ErrorKind::bad_input, "cluster", "a cluster that stays as it is", "capacity or events over time",
+    return Error{ErrorKind::bad_input, "cluster", "a cluster that does not change", "capacity or events over time",
                  "espalier plan"};
   if (!job.cluster.token_buckets.empty())
-    return Error{ErrorKind::bad_input, "cluster.capacity", "a token bucket", "capacities and events alone",
-                 "plan for the sustained rate: what a full bucket gives lasts minutes (docs/clusters.md)"};
+    return Error{ErrorKind::bad_input, "cluster.capacity", "a token bucket", "capacities and events only",
+                 "plan for the sustained rate: a full bucket lasts only minutes (docs/clusters.md)"};
   const auto trace = adapt::trace_table(job, options);
   if (!trace) return trace.error();
   return adapt::OverTimeAnswer(options, *trace).answer();

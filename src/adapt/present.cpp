@@ -187,8 +187,8 @@ void set_speeds(const Cluster& whole, const ClusterState& state, const std::vect
 }
 
 Status no_way(const Cluster& cluster, std::size_t a, std::size_t b) {
-  return Error{ErrorKind::infeasible, "cluster", cat("no way from ", cluster.groups[a].name, " to ", cluster.groups[b].name),
-               "groups that reach each other", "take one of them out: --lose"};
+  return Error{ErrorKind::infeasible, "cluster", cat("no path from ", cluster.groups[a].name, " to ", cluster.groups[b].name),
+               "groups that reach each other", "remove one of them: --lose"};
 }
 
 /// Checks that every group reaches every other. `linked`: the groups of the whole cluster are joined by links; if
@@ -217,7 +217,7 @@ Result<Present> present_cluster(const Cluster& whole, const std::string& source,
 Result<Present> present_on(const Cluster& whole, const std::string& source, const ClusterState& state,
                            const std::vector<std::int64_t>& nodes) {
   if (nodes.empty())
-    return Error{ErrorKind::infeasible, "cluster", "no node that is left", "at least one", "wait for nodes to join"};
+    return Error{ErrorKind::infeasible, "cluster", "no remaining node", "at least one", "wait for nodes to join"};
   Present out;
   out.cluster = whole;
   out.cluster.capacity.clear();

@@ -157,7 +157,8 @@ Result<LongRun> repeated_step(const Job& job, const EngineModel& engine, const C
   for (const Pipeline& pipeline : plan.pipelines)
     for (const Stage& stage : pipeline.stages)
       if (uneven_replicas(stage))
-        return Error{ErrorKind::bad_input, "plan", "replicas of unequal shares on links with token buckets", "equal shares", ""};
+        return Error{ErrorKind::bad_input, "plan", "replicas with unequal shares on links with token buckets", "equal shares",
+                     ""};
   auto timed = planner::time_plan(job, engine, plan, false);
   if (!timed) return timed.error();
   auto topology = cluster::topology_of(cluster);

@@ -30,11 +30,11 @@ std::int64_t broken_replicas(const Situation& s, const Stage& stage) {
 Result<Change> reroute(const Situation& s) {
   if (s.lost.empty()) return impossible(kReroute, "no device of the plan is lost");
   if (s.plan->pipelines.size() != 1 || !s.plan->uniform())
-    return impossible(kReroute, "stages of this plan have strategies of their own");
+    return impossible(kReroute, "the stages of this plan have different strategies");
   const Strategy& strategy = s.plan->strategy();
   if (strategy.dp == 1) return impossible(kReroute, "there is no other replica");
   if (strategy.shards_optimizer())
-    return impossible(kReroute, "ZeRO shards states over the replicas: those of the lost device are gone");
+    return impossible(kReroute, "ZeRO shards states over the replicas: the shards of the lost device are gone");
   if (std::int64_t{strategy.ep} * strategy.etp > std::int64_t{strategy.tp} * strategy.cp)
     return impossible(kReroute, "experts are spread over several replicas");
   // Assume that all devices are present, but those of a hit stage are slower by the work of the lost ones.
@@ -63,8 +63,8 @@ Result<Change> reroute(const Situation& s) {
   if (!time) return time.error();
   const double peak = static_cast<double>(time->peak_bytes) + (most - 1) * static_cast<double>(time->activation_bytes);
   if (peak > static_cast<double>(time->limit_bytes))
-    return impossible(kReroute, cat("the peers have no room for more micro-batches: ", base::gib(static_cast<std::int64_t>(peak)),
-                                    " of ", base::gib(time->limit_bytes)));
+    return impossible(kReroute, cat("the peers have no memory for more micro-batches: ",
+                                    base::gib(static_cast<std::int64_t>(peak)), " of ", base::gib(time->limit_bytes)));
   Change c;
   c.action = kReroute;
   c.possible = true;

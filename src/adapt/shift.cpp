@@ -77,7 +77,7 @@ Result<Change> without_broken(const Situation& s) {
   if (strategy.shards_optimizer()) {
     if (everywhere) strategy.shard = static_cast<std::int32_t>(strategy.data_ranks());
     if (strategy.shard == 1 || strategy.data_ranks() % strategy.shard != 0)
-      return impossible(kShift, "the shard groups of the states do not divide the replicas that are left");
+      return impossible(kShift, "the shard groups of the states do not divide the remaining replicas");
   }
   auto present = present_on(s.whole, s.source, s.state, nodes);
   if (!present) return impossible(kShift, present.error().message());
@@ -103,7 +103,7 @@ Result<Change> without_broken(const Situation& s) {
   c.move = std::move(*move);
   c.what = time->fits ? cat(left, left == 1 ? " replica takes" : " replicas take", " the samples of the others, ",
                             all % left == 0 ? "" : "up to ", schedule.microbatches, " micro-batches each")
-                      : "the replicas that are left have no room";
+                      : "the remaining replicas do not have enough memory";
   const bool whole = job.training.global_batch == s.job->training.global_batch;
   (whole ? c.plan : c.priced_as) = std::move(plan);
   return c;
@@ -169,17 +169,17 @@ Result<Change> uneven(const Situation& s) {
   const Strategy& strategy = s.plan->strategy();
   const Schedule& schedule = s.plan->only_pipeline().schedule;
   if (strategy.order != RankOrder::tp_cp_dp_pp || strategy.overlap.p2p || schedule.kind != ScheduleKind::one_f_one_b)
-    return impossible(kShift, "replicas with samples of their own have a price under 1f1b in the order tp-cp-dp-pp");
+    return impossible(kShift, "replicas with unequal samples can be priced only under 1f1b in the order tp-cp-dp-pp");
   if (strategy.shards_optimizer())
-    return impossible(kShift, "ZeRO shards states over the replicas; replicas with samples of their own hold theirs whole");
+    return impossible(kShift, "ZeRO shards states over the replicas; replicas with unequal samples would hold whole states");
   if (std::int64_t{strategy.ep} * strategy.etp > std::int64_t{strategy.tp} * strategy.cp)
     return impossible(kShift, "experts are spread over several replicas");
   const std::vector<double> factors = factors_of_replicas(s);
   std::vector<std::int32_t> split = shares(factors, std::int64_t{schedule.microbatches} * strategy.dp, schedule.stages);
   if (std::adjacent_find(split.begin(), split.end(), std::not_equal_to<>()) == split.end())
-    return impossible(kShift, "no replica is slow enough to give a micro-batch away");
+    return impossible(kShift, "no replica is slow enough to give up a micro-batch");
   if (*std::min_element(split.begin(), split.end()) == 0)
-    return impossible(kShift, "a replica is so slow that it gets nothing: leave it out");
+    return impossible(kShift, "a replica is too slow for even one micro-batch: leave it out");
   const auto present = present_on(s.whole, s.source, s.state, s.used);
   if (!present) return impossible(kShift, present.error().message());
   Plan plan = as_pipelines(on_own_nodes(s), split);
@@ -202,7 +202,7 @@ Result<Change> uneven(const Situation& s) {
   const auto slowest = std::max_element(factors.begin(), factors.end()) - factors.begin();
   c.what = time->fits ? cat("replica ", slowest, " takes ", split[static_cast<std::size_t>(slowest)], " micro-batches of ",
                             schedule.microbatches, ", the others up to ", *std::max_element(split.begin(), split.end()))
-                      : "the replicas have no room to run as pipelines of their own";
+                      : "the replicas do not have enough memory to run as separate pipelines";
   c.plan = std::move(plan);
   return c;
 }
@@ -212,8 +212,9 @@ Result<Change> uneven(const Situation& s) {
 Result<Change> shift(const Situation& s) {
   if (s.lost.empty() && s.state.slow.empty()) return impossible(kShift, "no device is lost or slow");
   if (s.plan->pipelines.size() != 1 || !s.plan->uniform())
-    return impossible(kShift, "stages of this plan have strategies of their own: their replicas are not exchanged yet");
-  if (s.plan->strategy().dp == 1) return impossible(kShift, "there is one replica");
+    return impossible(kShift,
+                      "the stages of this plan have different strategies: exchanging their replicas is not supported yet");
+  if (s.plan->strategy().dp == 1) return impossible(kShift, "there is only one replica");
   return s.lost.empty() ? uneven(s) : without_broken(s);
 }
 

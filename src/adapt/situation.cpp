@@ -54,7 +54,7 @@ Status add_lost(Situation& s, const Disturbance& what) {
   for (const std::string& name : what.lost) {
     const auto target = target_called(s.whole, name, "--lose");
     if (!target) return target.error();
-    if (target->kind != ClusterTarget::Kind::node) return usage("--lose", "\"" + name + "\"", "a node, as \"node:3\"");
+    if (target->kind != ClusterTarget::Kind::node) return usage("--lose", "\"" + name + "\"", "a node such as \"node:3\"");
     away.insert(target->index);
   }
   s.state.away.assign(away.begin(), away.end());
@@ -67,12 +67,13 @@ Status add_slow(Situation& s, const Disturbance& what) {
     const auto target = target_called(s.whole, name, "--slow");
     if (!target) return target.error();
     if (!(factor >= 1 && std::isfinite(factor)))
-      return usage("--slow", base::six_digits(factor), "a factor of durations, at least 1");
+      return usage("--slow", base::six_digits(factor), "a slowdown factor of at least 1");
     if (target->kind == ClusterTarget::Kind::device) {
       slow[target->index] = factor;
       continue;
     }
-    if (target->kind != ClusterTarget::Kind::node) return usage("--slow", "\"" + name + "\"", "a device or node, as \"rank:17\"");
+    if (target->kind != ClusterTarget::Kind::node)
+      return usage("--slow", "\"" + name + "\"", "a device or node such as \"rank:17\"");
     const std::int64_t first = s.whole.first_device_of_node(target->index);
     for (std::int64_t k = 0; k < s.whole.groups[s.whole.group_of_node(target->index)].devices_per_node; ++k)
       slow[first + k] = factor;
@@ -89,7 +90,7 @@ Status add_links(Situation& s, const Disturbance& what) {
     if (!target) return target.error();
     if (target->kind == ClusterTarget::Kind::group)
       return usage("--link", "\"" + name + "\"", "a link \"a-b\", a node or a device");
-    if (!(factor >= 0 && factor <= 1)) return usage("--link", base::six_digits(factor), "a factor of bandwidth, 0 (lost) to 1");
+    if (!(factor >= 0 && factor <= 1)) return usage("--link", base::six_digits(factor), "a bandwidth factor from 0 (lost) to 1");
     links[name] = factor;
   }
   for (const auto& [name, factor] : links)

@@ -102,17 +102,17 @@ Result<Change> re_place(const Situation& s) {
   std::set<std::int64_t> bad;
   for (const std::int64_t node : s.used)
     if (!std::binary_search(well.begin(), well.end(), node)) bad.insert(node);
-  if (bad.empty()) return impossible(kind, "no node of the plan is lost, slow or narrowed");
+  if (bad.empty()) return impossible(kind, "no node of the plan is lost, slow or short of bandwidth");
   const Plan plan = on_own_nodes(s);
   std::vector<std::int64_t> nodes = with_spares(s, bad);
   if (nodes.empty() && broken) nodes = with_spares(s, {s.lost.begin(), s.lost.end()});
   if (!nodes.empty()) {
     auto change = placed_on(s, plan, nodes);
-    if (change) change->what = cat("spare nodes in the place of ", names_of({bad.begin(), bad.end()}));
+    if (change) change->what = cat("spare nodes replace ", names_of({bad.begin(), bad.end()}));
     return change;
   }
-  if (broken) return impossible(kind, "no spare node for each of the lost ones");
-  if (bad.size() > 1) return impossible(kind, "several nodes are slow or narrowed, and none is spare");
+  if (broken) return impossible(kind, "not enough spare nodes for the lost ones");
+  if (bad.size() > 1) return impossible(kind, "several nodes are slow or short of bandwidth, and there is no spare node");
   // The node changes places with one of every other kind of place.
   const auto held = roles(s);
   const std::int64_t node = *bad.begin();
@@ -124,7 +124,7 @@ Result<Change> re_place(const Situation& s) {
     std::swap(*std::find(nodes.begin(), nodes.end(), node), *std::find(nodes.begin(), nodes.end(), other));
     auto change = placed_on(s, plan, nodes);
     if (!change) return change;
-    change->what = cat("node:", node, " and node:", other, " change places");
+    change->what = cat("node:", node, " and node:", other, " swap places");
     if (change->possible && (!best || change->iteration_ns < best->iteration_ns)) best = std::move(*change);
   }
   const auto now = stay(s);

@@ -281,7 +281,7 @@ class Trace {
     double most = 0;
     for (const auto& row : rates_)
       for (const double r : row) most = std::max(most, r);
-    if (most <= 0) return Error{ErrorKind::infeasible, "cluster", "no plan that runs at any time", "a larger cluster", ""};
+    if (most <= 0) return Error{ErrorKind::infeasible, "cluster", "no plan that can run at any time", "a larger cluster", ""};
     best_rate_ = most;
     std::vector<Nodes> before(plans_.size());
     std::vector<double> due(plans_.size(), 0.0);

@@ -56,10 +56,11 @@ Result<WhatIf> ladder(const Situation& s, double horizon_s) {
   if (!out.prices.storage_stated && std::any_of(out.actions.begin(), out.actions.end(), matters))
     out.notes.push_back(base::cat(
         "the rate at which checkpoints are read is not stated: ", base::six_digits(out.prices.storage_per_device * 1e-6),
-        " MB/s a device is assumed (--storage)"));
+        " MB/s per device is assumed (--storage)"));
   if (bound)
     out.notes.emplace_back(
-        "where the way of single nodes is narrowed, all nodes of their group are taken to be so: times with it are upper bounds");
+        "the network connection of single nodes is degraded: all nodes of their group are priced as degraded, so times are upper "
+        "bounds");
   return out;
 }
 
@@ -78,7 +79,7 @@ std::optional<double> WhatIf::break_even(std::size_t a, std::size_t b) const {
 Result<WhatIf> what_if(const Job& job, const Plan& plan, const Disturbance& what, const ChangeOptions& options) {
   if (freezes_weights(plan.training))
     return Error{ErrorKind::bad_input, "plan: $.training", "adapters or frozen parts", "training of all weights",
-                 "moves of states that are trained in part are not priced: docs/non-goals.md"};
+                 "moves of partly trained states are not priced: docs/non-goals.md"};
   PlannerMemory memory;
   adapt::PlanCache cache;
   ChangeOptions remembering = options;

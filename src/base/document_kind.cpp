@@ -10,7 +10,7 @@ std::string use_of(const std::string& kind, const std::string& where, const std:
   if (kind == "a model's config.json") return "espalier inspect model " + where + " reads it; a job names it: model: " + where;
   if (kind == "a cluster file") return "espalier inspect cluster " + where + " reads it; a job names it: cluster: " + where;
   if (kind.starts_with("a plan") && wanted.find("Galvatron") != std::string::npos)
-    return "this is already a plan of espalier; espalier export galvatron " + where + " writes Galvatron's form";
+    return "this is already an espalier plan; espalier export galvatron " + where + " writes Galvatron's form";
   if (kind.starts_with("a plan")) return "a plan is simulated, checked and explained: espalier simulate " + where;
   return "is this the right file?";
 }

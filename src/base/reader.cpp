@@ -226,7 +226,7 @@ namespace {
 /// Returns the hint for a quantity that did not parse.
 std::string unit_hint(const Node& node, std::string_view example, std::string_view unit) {
   if (node.kind == NodeKind::integer || node.kind == NodeKind::real) {
-    return "a unit is missing; write for instance \"" + std::string(example) + "\"";
+    return "a unit is missing; write, for example, \"" + std::string(example) + "\"";
   }
   if (node.text.starts_with('-')) return "it cannot be negative";
   return "write a number and " + std::string(unit) + "; B is byte, b is bit";
@@ -250,7 +250,7 @@ double Reader::optional_bandwidth(std::string_view key, double fallback) {
   const auto value = node->kind == NodeKind::string ? parse_bandwidth(node->text) : std::nullopt;
   if (value && *value >= 1 && *value <= 1e18) return *value;
   if (value) {
-    fail(key, described(*node), "a bandwidth from 1 B/s to 1 EB/s", "a link that is not there is left out, not set to 0");
+    fail(key, described(*node), "a bandwidth from 1 B/s to 1 EB/s", "omit a missing link instead of setting it to 0");
   } else {
     fail(key, described(*node), "a bandwidth such as 400Gb/s or 50GB/s", unit_hint(*node, "400Gb/s", "Gb/s or GB/s"));
   }

@@ -80,11 +80,12 @@ TEST(Reader, MessagesSayWhereWhatAndHow) {
                          r.optional_choice("k", {"ring", "all-to-all"}, 0);
                        }),
             "job.yaml:1:4 ($.k): found \"rnig\"; expected ring or all-to-all; hint: did you mean \"ring\"?");
-  EXPECT_EQ(message_of("m: 80", [](Reader& r) { r.optional_bytes("m", 0); }),
-            "job.yaml:1:4 ($.m): found 80; expected a size such as 80GiB; hint: a unit is missing; write for instance \"80GiB\"");
+  EXPECT_EQ(
+      message_of("m: 80", [](Reader& r) { r.optional_bytes("m", 0); }),
+      "job.yaml:1:4 ($.m): found 80; expected a size such as 80GiB; hint: a unit is missing; write, for example, \"80GiB\"");
   EXPECT_THAT(message_of("m: -80GB", [](Reader& r) { r.optional_bytes("m", 0); }), HasSubstr("it cannot be negative"));
   EXPECT_THAT(message_of("m: 36-GiB", [](Reader& r) { r.optional_bytes("m", 0); }), Not(HasSubstr("negative")));
-  EXPECT_THAT(message_of("b: 0Gb/s", [](Reader& r) { r.optional_bandwidth("b", 0); }), HasSubstr("left out, not set to 0"));
+  EXPECT_THAT(message_of("b: 0Gb/s", [](Reader& r) { r.optional_bandwidth("b", 0); }), HasSubstr("instead of setting it to 0"));
   EXPECT_THAT(message_of("l: [1, x]", [](Reader& r) { r.optional_int_list("l", 0, 9); }),
               HasSubstr("job.yaml:1:8 ($.l[1]): found \"x\""));
   EXPECT_THAT(message_of("[1]", [](Reader&) {}), HasSubstr("job.yaml:1:1 ($): found a list of 1 value; expected a mapping"));

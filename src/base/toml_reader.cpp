@@ -51,7 +51,7 @@ Status long_keys(std::string_view text, const std::string& where) {
       quote = c;
     } else if (c == '.' && ++dots > kMostDots) {
       return fault(where, place, "a line with more than " + std::to_string(kMostDots) + " dots outside quotes",
-                   "a key of so many parts is no setting");
+                   "no setting has a key with this many parts");
     }
   }
   return {};
@@ -178,7 +178,7 @@ class TomlWalk {
       out = *number_node(std::to_string(whole->get()));
     } else if (const auto* real = node.as_floating_point()) {
       if (!std::isfinite(real->get()))
-        return tree_.fail(place, "a number that is not finite", "a finite number", "leave the key out where it is optional");
+        return tree_.fail(place, "a number that is not finite", "a finite number", "leave the key out if it is optional");
       out = *number_node(shortest(real->get()));
     } else {
       out.kind = NodeKind::string;

@@ -95,7 +95,7 @@ bool TreeBuilder::check_duplicates(const Frame& frame) {
   if (worst == members.size()) return true;
   const TextPosition first = frame.key_places[original];
   return fail(frame.key_places[worst], "the key " + in_quotes(members[worst].first) + " a second time", "each key once",
-              "it stands first in line " + std::to_string(first.line) + "; remove one of the two");
+              "it appears first in line " + std::to_string(first.line) + "; remove one of the two");
 }
 
 bool TreeBuilder::end() {

@@ -79,9 +79,8 @@ class YamlEvents : public YAML::EventHandler {
   YamlEvents(std::string_view text, TreeBuilder& tree) : text_(text), tree_(tree) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    require(documents_++ == 0 ||
-            tree_.fail(place_at(mark), "more text after the end of the document", "one YAML document",
-                       "remove the '---' line, or a bracket or an indentation that ends the first one early"));
+    require(documents_++ == 0 || tree_.fail(place_at(mark), "more text after the end of the document", "one YAML document",
+                                            "remove the '---' line, or the bracket or indentation that ends the document early"));
   }
   void OnDocumentEnd() override {}
 
@@ -233,7 +232,7 @@ Result<Document> parse(std::string_view text, const std::string& where, const Li
     const TextPosition place = problem.mark.is_null() ? TextPosition{} : place_at(problem.mark);
     if (const std::int32_t tabbed = tabbed_line(text, place.line); tabbed > 0)
       return Error{ErrorKind::bad_input, at(where, TextPosition{tabbed, 1}), "a tab at the beginning of the line",
-                   "blanks: YAML takes no tabs there", "replace each tab, e.g. sed -i 's/\\t/  /g' FILE"};
+                   "spaces: YAML does not allow tabs there", "replace each tab, e.g. sed -i 's/\\t/  /g' FILE"};
     return Error{ErrorKind::bad_input, at(where, place), "YAML that cannot be parsed (" + problem.msg + ")", "YAML 1.2 or JSON",
                  syntax_hint(problem.msg)};
   } catch (const std::exception& problem) {  // out_of_range and the like from inside yaml-cpp: still caused by the text

@@ -57,9 +57,9 @@ void judge_time(LogComparison& c) {
       c.findings.push_back(
           cat("Possible, but not as predicted: ", by, ", inside ", interval, ", which is wide (", range.basis, ")."));
   } else if (c.measured_s < range.low_s) {
-    c.findings.push_back(
-        cat("Faster than ", interval,
-            ": is the plan what was run? Fewer tokens a step, another precision or an engine that overlaps more would do it."));
+    c.findings.push_back(cat("Faster than ", interval,
+                             ": is this the plan that ran? Fewer tokens per step, another precision or an engine that overlaps "
+                             "more would explain it."));
   } else {
     c.findings.push_back(cat("Slower than ", interval, ": ", percent(gap), " above the prediction."));
   }
@@ -80,18 +80,18 @@ void judge_parts(LogComparison& c) {
     text += cat(text.empty() ? "" : "; ", name, " ", base::fixed(factor, 2), " times its prediction");
     if (name == parts[0].first && factor > kSlowKernels) text += " (more than clocks and kernels usually account for)";
   }
-  if (!text.empty()) c.findings.push_back(cat("Were it all in one place: ", text, "."));
+  if (!text.empty()) c.findings.push_back(cat("If one part explained the whole gap: ", text, "."));
 }
 
 void judge_steadiness(LogComparison& c) {
   if (c.spread > kUnsteady)
-    c.findings.push_back(
-        cat("Steps vary by ", percent(c.spread),
-            " to either side: something comes and goes (another job on the network, data loading, a rank that pauses)."));
+    c.findings.push_back(cat(
+        "Steps vary by ", percent(c.spread),
+        " in either direction: something interferes at times (another job on the network, data loading, a rank that pauses)."));
   if (c.drift > kDrifts)
     c.findings.push_back(
         cat("Steps became ", percent(c.drift),
-            " longer from the first to the last third of the log: clocks that fall with heat, or memory that fragments."));
+            " longer from the first to the last third of the log: clocks that throttle, or memory that fragments."));
 }
 
 void judge_memory(LogComparison& c, const Job& job) {
@@ -100,21 +100,20 @@ void judge_memory(LogComparison& c, const Job& job) {
              whole = static_cast<double>(job.cluster.groups.front().device.memory.count());
   const double gap = own / static_cast<double>(c.predicted.peak_memory_bytes) - 1;
   if (own > kNearlyFull * whole)
-    c.findings.push_back(cat("The peak of memory, ", base::gib(*c.peak_memory_bytes), ", is ", percent(own / whole),
-                             " of the device: allocators then free and ask again, which takes time."));
+    c.findings.push_back(cat("The memory peak, ", base::gib(*c.peak_memory_bytes), ", is ", percent(own / whole),
+                             " of the device's memory: allocators then free and reallocate, which takes time."));
   else if (std::abs(gap) > 0.15)
-    c.findings.push_back(cat("The peak of memory, ", base::gib(*c.peak_memory_bytes), ", is ", percent(gap),
-                             " off the predicted ", base::gib(c.predicted.peak_memory_bytes),
-                             ": recomputation or ZeRO may be others than the plan's."));
+    c.findings.push_back(cat("The memory peak, ", base::gib(*c.peak_memory_bytes), ", is ", percent(gap), " off the predicted ",
+                             base::gib(c.predicted.peak_memory_bytes), ": recomputation or ZeRO may differ from the plan's."));
 }
 
 void judge_flops(LogComparison& c, double flops_per_device) {
   if (!c.logged_tflops_per_device) return;
   const double logged = *c.logged_tflops_per_device * 1e12 * c.measured_s / flops_per_device;
   if (std::abs(logged - 1) > kOtherCount)
-    c.findings.push_back(cat("The log counts ", base::fixed(logged, 2),
-                             " times the FLOPs that the plan's model has in a step: it is another model, sequence or batch, or "
-                             "recomputation is counted."));
+    c.findings.push_back(
+        cat("The log counts ", base::fixed(logged, 2),
+            " times the FLOPs of the plan's model per step: the model, sequence or batch differs, or recomputation is counted."));
 }
 
 void judge_published(LogComparison& c) {
@@ -122,9 +121,9 @@ void judge_published(LogComparison& c) {
   std::vector<double> rates;
   for (const PublishedRun& run : c.published) rates.push_back(run.tflops_per_device());
   const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
-  c.findings.push_back(cat("Published runs like it reach ", base::fixed(*least, 0), " to ", base::fixed(*most, 0),
-                           " TFLOP/s a device by 6 · parameters · tokens; this log ", base::fixed(c.model_tflops_per_device, 0),
-                           " by the model's own count, attention included."));
+  c.findings.push_back(cat("Similar published runs reach ", base::fixed(*least, 0), " to ", base::fixed(*most, 0),
+                           " TFLOP/s per device by 6 · parameters · tokens; this log reaches ",
+                           base::fixed(c.model_tflops_per_device, 0), " by the model's own count, attention included."));
 }
 
 Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::int64_t warm_up, LogComparison& c) {
@@ -132,7 +131,7 @@ Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::int
   const auto compared = calibrate::compare_arguments(
       log.text, log.name,
       {job, plan.training, one ? &plan.strategy() : nullptr, one ? &plan.only_pipeline().schedule : nullptr, "the plan",
-       "compare it with a plan of what was run: espalier estimate JOB.yaml --tp … -o FOLDER"});
+       "compare it with the plan that ran: espalier estimate JOB.yaml --tp … -o FOLDER"});
   if (!compared) return compared.error();
   c.arguments = *compared;
   const auto read = runlog::read_step_log(log.text, log.name);
@@ -140,12 +139,12 @@ Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::int
   const runlog::StepSummary s = runlog::summarize(*read, warm_up);
   if (s.global_batch && *s.global_batch != plan.training.global_batch)
     return Error{ErrorKind::bad_input, log.name, cat("global batch ", *s.global_batch),
-                 cat(plan.training.global_batch, ", as the plan says"), ""};
+                 cat(plan.training.global_batch, ", as in the plan"), ""};
   const double tokens_per_device = tokens_of_step(plan.training) / static_cast<double>(job.cluster.devices());
   const std::vector<double> seconds =
       all_seconds(*read, s.warm_up, tokens_per_device, static_cast<double>(plan.training.global_batch));
   if (seconds.empty())
-    return Error{ErrorKind::bad_input, log.name, "no step behind the first ones", "steps with their times", "--warm-up 0"};
+    return Error{ErrorKind::bad_input, log.name, "no step after the warm-up", "steps with their times", "--warm-up 0"};
   c.format = runlog::to_string(read->format);
   c.steps = s.steps;
   c.warm_up = s.warm_up;

@@ -30,8 +30,8 @@ Result<TestedNodes> tested_nodes(const std::vector<NamedText>& outputs) {
   TestedNodes out;
   for (const runlog::NcclTable& table : *tables) {
     if (!table.device.empty() && !out.device.empty() && table.device != out.device)
-      return Error{ErrorKind::bad_input, table.where, table.device, cat(out.device, ", as the tables before"),
-                   "one kind of devices"};
+      return Error{ErrorKind::bad_input, table.where, table.device, cat(out.device, ", as in the previous tables"),
+                   "one kind of device"};
     if (out.device.empty()) out.device = table.device;
     out.nodes = std::max(out.nodes, table.nodes);
     out.devices_per_node =
@@ -53,10 +53,10 @@ Result<MeasuredFabric> measured_fabric(const Cluster& cluster, const std::vector
       if (field.identified)
         text += cat(text.empty() ? "" : ", ", field.field->name, " ", base::six_digits(field.value),
                     " (before: ", base::six_digits(field.prior), ")");
-    out.notes.push_back(cat(level.name, ", from nccl-tests: ", text.empty() ? "nothing is determined by these tables" : text));
+    out.notes.push_back(cat(level.name, ", from nccl-tests: ", text.empty() ? "these tables determine nothing" : text));
   }
-  out.notes.push_back(cat("nccl-tests, messages of 1 MiB and more: predicted times are ", base::percent(fit->before),
-                          " off without the fit, ", base::percent(fit->held_out), " with it (rows left out of the fit)"));
+  out.notes.push_back(cat("nccl-tests, messages of 1 MiB and more: predicted times are off by ", base::percent(fit->before),
+                          " without the fit, and by ", base::percent(fit->held_out), " with it (held-out rows)"));
   for (const std::string& warning : fit->warnings) out.notes.push_back(warning);
   return out;
 }

@@ -112,7 +112,8 @@ Result<OperatorMedians> gather(const Job& job, const std::vector<OperatorRecord>
   out.host = line_through(rest);
   if (update_s > 0) out.operators.update_bytes_per_s = updated * bytes_an_element(job) / update_s;
   if (late > 0)
-    out.notes.push_back(cat(late, " operators took this machine longer than the device that it plays: a slower --pace holds"));
+    out.notes.push_back(
+        cat(late, " operators took longer on this machine than on the device that it emulates: choose a slower --pace"));
   return out;
 }
 
@@ -166,13 +167,14 @@ Result<std::optional<job::MeasuredOverlap>> overlap_of(const Job& job, const Pro
   if (!seen) return seen.error();
   if (!*seen)
     out.notes.emplace_back(
-        "next to no computation ran beside a reduction: how they slow each other is not measured; larger --samples, or more "
+        "almost no computation overlapped with a reduction, so their mutual slowdown is not measured; use larger --samples, or "
+        "more "
         "layers");
   if (*seen && std::max((*seen)->compute_slowdown, (*seen)->communication_slowdown) >= calibrate::kStrongestSlowdown)
-    out.notes.push_back(
-        cat("compute and reductions beside each other take ", base::fixed((*seen)->compute_slowdown, 1), " and ",
-            base::fixed((*seen)->communication_slowdown, 1), " times as long, ", base::fixed(calibrate::kStrongestSlowdown, 0),
-            " being the most that is believed: more --steps, larger --samples, or a machine that nobody else uses"));
+    out.notes.push_back(cat("overlapping compute and reductions take ", base::fixed((*seen)->compute_slowdown, 1), " and ",
+                            base::fixed((*seen)->communication_slowdown, 1), " times as long, but at most ",
+                            base::fixed(calibrate::kStrongestSlowdown, 0),
+                            " is plausible: use more --steps, larger --samples, or a machine that nobody else uses"));
   return std::move(*seen);
 }
 
@@ -212,7 +214,7 @@ Result<Profile> make_profile(const Job& job, const ProfileInputs& inputs) {
       if (op.kind == OperatorKind::router)
         return Error{ErrorKind::bad_input, "profile", "a mixture of experts",
                      "a model whose operators take the same time for every batch",
-                     "how many tokens an expert gets differs from batch to batch: such times are not interpolated yet"};
+                     "the number of tokens per expert differs from batch to batch: such times are not interpolated yet"};
   if (inputs.earlier != nullptr && inputs.earlier->operators == nullptr)
     return Error{ErrorKind::bad_input, cat("calibration ", inputs.earlier->name), "no measured operators", "a profile",
                  "`espalier profile` writes one"};
@@ -222,7 +224,7 @@ Result<Profile> make_profile(const Job& job, const ProfileInputs& inputs) {
   if (!fabric) return fabric.error();
   if (const auto missing = profile::not_covered(gathered->operators, job.model, Strategy{}, job.training.sequence.main))
     return Error{ErrorKind::bad_input, "profile", cat("too few times of ", profile::to_string(*missing)),
-                 "two counts of samples at least, of one rank among others", "--samples 1,2,4"};
+                 "at least two sample counts, also on one rank", "--samples 1,2,4"};
   Profile out;
   out.operators = static_cast<std::int64_t>(gathered->operators.rows().size());
   out.step_s = gathered->host.at_zero;
@@ -247,8 +249,8 @@ Result<Profile> make_profile(const Job& job, const ProfileInputs& inputs) {
           operator_lines(gathered->operators));
   if (const auto read = read_calibration(out.yaml, "profile"); !read)
     return Error{ErrorKind::bad_input, "profile",
-                 cat("measurements that no job would take: ", read.error().where, ": ", read.error().found),
-                 read.error().expected, "did others use the machine while it was measured?"};
+                 cat("measurements that no job would accept: ", read.error().where, ": ", read.error().found),
+                 read.error().expected, "did something else use the machine during the measurement?"};
   return out;
 }
 

@@ -50,7 +50,7 @@ Result<std::string> resolve_device(const std::string& name) {
   // A beginning that several names share is not a misspelling of another.
   const auto close = begin.empty() ? base::did_you_mean(name, all) : std::nullopt;
   return Error{ErrorKind::usage, "--base",
-               begin.empty() ? cat("\"", name, "\"") : cat("\"", name, "\", which may be any of ", base::joined(begin)),
+               begin.empty() ? cat("\"", name, "\"") : cat("\"", name, "\", which could be any of ", base::joined(begin)),
                begin.empty() ? cat("a device of the catalogue: ", base::joined(all)) : "one of them",
                close ? cat("did you mean ", *close, "?") : "choose one of these names"};
 }

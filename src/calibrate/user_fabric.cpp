@@ -325,8 +325,8 @@ Result<UserFabric> fit_user_fabric(const Cluster& described, const std::vector<N
   for (const NcclTable& t : tables) {
     if (Status error = covers(described, t)) return *error;
     if (t.direct_bytes != tables.front().direct_bytes)
-      return Error{ErrorKind::bad_input, t.where, "collectives that are carried out unlike those of the first table",
-                   "tables of one runtime with the same limit of direct messages", "measure all of them again"};
+      return Error{ErrorKind::bad_input, t.where, "collectives that run differently from those of the first table",
+                   "tables of one runtime with the same limit of direct messages", "measure all of them again with one runtime"};
   }
   const double direct_bytes = tables.empty() ? 0 : tables.front().direct_bytes;
   const Cluster cluster = with_collectives(described, direct_bytes);
@@ -351,13 +351,13 @@ Result<UserFabric> fit_user_fabric(const Cluster& described, const std::vector<N
     }
     if (!any) continue;
     if (solved[k * cluster::fabric_fields().size()] >= 0.999)
-      out.warnings.push_back(cat(
-          levels[k].name, ": more bandwidth was measured than the level has (", base::fixed(levels[k].bandwidth.count() / 1e9, 1),
-          " GB/s a device): in_network_reduction, or a larger bandwidth in the cluster file, would describe it"));
+      out.warnings.push_back(cat(levels[k].name, ": more bandwidth was measured than the level has (",
+                                 base::fixed(levels[k].bandwidth.count() / 1e9, 1),
+                                 " GB/s per device): set in_network_reduction, or a larger bandwidth, in the cluster file"));
     out.levels.push_back(std::move(fit));
   }
   for (const NcclTable& t : tables)
-    if (!t.complete) out.warnings.push_back(cat(t.where, ": no closing line: the output is cut"));
+    if (!t.complete) out.warnings.push_back(cat(t.where, ": no closing line: the output is truncated"));
   summarize_tables(problem, tables, which, out);
   if (out.levels.empty()) out.warnings.push_back("the tables do not determine any fabric level");
   return out;

@@ -138,7 +138,7 @@ TEST(FitUserFabric, WarnsOfCutOutputAndOfTablesThatSayNothing) {
   const Cluster cluster = one_nic();
   NcclTable cut = measured_on(cluster, table(CollectiveTest::all_reduce, 8, 1, 8));
   cut.complete = false;
-  EXPECT_THAT(fit_user_fabric(cluster, {cut})->warnings, Contains(HasSubstr("the output is cut")));
+  EXPECT_THAT(fit_user_fabric(cluster, {cut})->warnings, Contains(HasSubstr("the output is truncated")));
   NcclTable tiny = table(CollectiveTest::all_reduce, 1, 1, 1);  // one rank moves nothing
   tiny.rows.push_back({1, 1024, 10});
   const auto nothing = fit_user_fabric(cluster, {tiny});
@@ -189,7 +189,7 @@ TEST(FitUserFabric, OwnCollectivesOverFarHostsAreFound) {
   tables.back().direct_bytes = 0;
   const auto mixed = fit_user_fabric(near, tables);
   ASSERT_FALSE(mixed.ok());
-  EXPECT_EQ(mixed.error().found, "collectives that are carried out unlike those of the first table");
+  EXPECT_EQ(mixed.error().found, "collectives that run differently from those of the first table");
 }
 
 // Four hosts are on a switch that loses nothing to congestion, described as if it did (5 % per doubling). The

@@ -97,7 +97,7 @@ std::string fabric_lines(const UserFabric& fabric) {
 }
 
 std::string to_yaml(const UserCalibration& c) {
-  std::string out = cat("# Calibration of Espalier from own measurements, written by `espalier calibrate`. For: ", c.device,
+  std::string out = cat("# Calibration of Espalier from your measurements, written by `espalier calibrate`. For: ", c.device,
                         c.engine.empty() ? "" : cat(", engine ", c.engine),
                         ".\n# Use: espalier plan JOB.yaml --calibration FILE, or `calibration: FILE` in the job.\n",
                         "schema: espalier.calibration/1\ndevice: ", base::json_string(c.device), "\n");

@@ -26,7 +26,7 @@ UserCalibration with_fit() {
   c.fit->parameters = {parameter("compute", 1.2, 1.25, true), parameter("elementwise", 1.1, 1.1, false)};
   c.fit->runs = {{"run \"one\"", "TP1", 8, 2.0, 1.5, 0, 1.9}};
   c.fit->configurations = 1;
-  c.fit->cross_validation = "none: 1 configuration, 3 are the fewest";
+  c.fit->cross_validation = "none: 1 configuration, 3 is the minimum";
   c.fit->low = 0.9;
   c.fit->high = 1.125;
   c.fit->devices_low = 8;

@@ -182,7 +182,7 @@ void cross_validate(const std::vector<UserRow>& rows, const std::vector<int>& fo
   const std::string number = std::to_string(configurations);
   if (configurations < kFewest) {
     out.cross_validation = cat("none: ", number, configurations == 1 ? " configuration, " : " configurations, ",
-                               std::to_string(kFewest), " are the fewest");
+                               std::to_string(kFewest), " is the minimum");
     return;
   }
   const bool one_out = configurations <= kLeaveOneOut;
@@ -207,7 +207,7 @@ void set_interval(const Data& data, const std::string& engine, const std::string
     out.interval_basis = cat("as shipped (", shipped.basis, "): nothing was held out");
     return;
   }
-  out.interval_basis = cat(out.cross_validation, ", pooled with ", base::fixed(kPriorRuns, 0), " runs of a spread of ",
+  out.interval_basis = cat(out.cross_validation, ", pooled with ", base::fixed(kPriorRuns, 0), " runs with a spread of ",
                            base::percent(kPriorSpread));
   double squares = kPriorRuns * kPriorSpread * kPriorSpread, n = kPriorRuns;
   for (std::size_t i = 0; i < out.runs.size(); ++i) {
@@ -250,15 +250,14 @@ void describe_parameters(const Data& data, const FrameworkCoefficients& shipped,
 
 void warn(UserFit& out) {
   if (out.configurations < static_cast<std::int64_t>(kFewest))
-    out.warnings.push_back(
-        cat(std::to_string(out.configurations), out.configurations == 1 ? " configuration" : " configurations",
-            ": nothing was held out, so that nothing is known of other configurations; three or more that differ in "
-            "size and parallelism say much more"));
+    out.warnings.push_back(cat(std::to_string(out.configurations), out.configurations == 1 ? " configuration" : " configurations",
+                               ": nothing was held out, so the error on other configurations is unknown; use three or more that "
+                               "differ in size and parallelism"));
   for (const ParameterFit& p : out.parameters)
     if (const std::string far = job::far_from_shipped(p.name, p.widths(), p.value, p.prior); !far.empty())
       out.warnings.push_back(far);
   if (out.held_out.n > 0 && out.held_out.mape > out.before.mape)
-    out.warnings.push_back("on held-out runs the adapted coefficients are no better than the shipped ones: do not use them");
+    out.warnings.push_back("on held-out runs the fitted coefficients are no better than the shipped ones: do not use them");
   std::string names;
   std::int64_t off = 0;
   for (const RunFit& r : out.runs) {
@@ -269,7 +268,7 @@ void warn(UserFit& out) {
   if (off > 5) names += ", …";
   if (off > 0)
     out.warnings.push_back(cat("predicted over measured stays far from 1 after fitting for ", std::to_string(off),
-                               off == 1 ? " run: " : " runs: ", names, "; is the configuration right, was the machine shared?"));
+                               off == 1 ? " run: " : " runs: ", names, "; is the configuration right? was the machine shared?"));
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
     return no_match(file, cat("a configuration on ", device), cat("one on ", target.device),
                     "--base names the device of all runs");
   const auto compared = compare_arguments(
-      bytes, file, {job, job.training, &strategy, &schedule, "the configuration", "--config and its flags say what was run"});
+      bytes, file, {job, job.training, &strategy, &schedule, "the configuration", "--config and its flags describe the run"});
   if (!compared) return compared.error();
   if (s.global_batch && *s.global_batch != job.training.global_batch)
     return no_match(file, cat("a log with global batch ", std::to_string(*s.global_batch)),
@@ -114,7 +114,7 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
   median.samples_per_s = s.samples_per_s;
   const double tokens_per_device = tokens_of_step(job.training) / static_cast<double>(job.cluster.devices());
   const auto timed = runlog::seconds_of(median, tokens_per_device, static_cast<double>(job.training.global_batch));
-  if (!timed) return no_match(file, "no step behind the first ones", "steps with their times", "--warm-up 0");
+  if (!timed) return no_match(file, "no step after the warm-up", "steps with their times", "--warm-up 0");
   const double seconds = *timed;
   Job measured = job;
   if (!target.engine.empty()) measured.engine = target.engine;
@@ -125,10 +125,9 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
   out.rows.push_back({std::move(row), log->resolution, s.steps});
   out.inputs.push_back({file_name(file), base::content_hash(bytes), cat(runlog::to_string(log->format), " log")});
   out.notes.push_back(cat(file_name(file), ": ", runlog::to_string(log->format), ", median of ", std::to_string(s.steps),
-                          " lines, ", std::to_string(s.warm_up), " left out as warm-up, half spread ", base::percent(s.spread)));
+                          " lines, ", std::to_string(s.warm_up), " skipped as warm-up, half spread ", base::percent(s.spread)));
   if (*compared > 0)
-    out.notes.push_back(
-        cat(file_name(file), ": ", std::to_string(*compared), " arguments of the log are those of the configuration"));
+    out.notes.push_back(cat(file_name(file), ": ", std::to_string(*compared), " arguments of the log match the configuration"));
   if (log->damaged > 0)
     out.notes.push_back(cat(file_name(file), ": ", std::to_string(log->damaged), " damaged lines, the first at line ",
                             std::to_string(log->first_damaged_line)));
@@ -151,7 +150,7 @@ Result<std::string> engine_of(const UserRuns& runs) {
   std::string list;
   for (const auto& [name, n] : engines) list += cat(list.empty() ? "" : ", ", name, " (", std::to_string(n), ")");
   return Error{ErrorKind::bad_input, "--runs", cat("runs of several engines: ", list), "runs of one engine",
-               "--engine NAME predicts all of them as one; or calibrate each engine by itself"};
+               "--engine NAME predicts all of them with one engine; or calibrate each engine separately"};
 }
 
 }  // namespace espalier::calibrate

@@ -145,7 +145,7 @@ TEST(UserLog, ArgumentsThatContradictTheFlagsAreRefusedAllAtOnce) {
                                          "  virtual_pipeline_model_parallel_size ..... None\n"),
                             out);
   ASSERT_FALSE(good.has_value()) << good->message();
-  EXPECT_THAT(out.notes, Contains(HasSubstr("3 arguments of the log are those of the configuration")));
+  EXPECT_THAT(out.notes, Contains(HasSubstr("3 arguments of the log match the configuration")));
   const Status bad = c.add(megatron_log("  tensor_model_parallel_size ..... 4\n  recompute_granularity ..... full\n"), out);
   ASSERT_TRUE(bad.has_value());
   EXPECT_EQ(bad->kind, ErrorKind::bad_input);

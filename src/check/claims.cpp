@@ -63,7 +63,7 @@ Finding check_peak(const View& view, const Program& program, const Claims& claim
                  derived[i].most > derived[i].least ? say(" to ", derived[i].most) : std::string());
     });
   }
-  return verdict.finding(say("every peak within 2 % of what is derived; stage 0: ", derived.front().least, " bytes"));
+  return verdict.finding(say("every peak within 2 % of the derived one; stage 0: ", derived.front().least, " bytes"));
 }
 
 /// Checks the claimed limit, which is the smallest over the device kinds used. Each stage must stay below that of its
@@ -76,8 +76,9 @@ Finding check_limit(const View& view, const Claims& claims) {
   };
   for (std::size_t i = 0; i < claims.peak_bytes_per_stage.size(); ++i) least = std::min(least, usable(i));
   const bool part = view.part == PlanPart::of_several;
-  verdict.require(part ? claims.memory_limit_bytes <= least : claims.memory_limit_bytes == least,
-                  [&] { return say("claimed limit ", claims.memory_limit_bytes, " bytes, the device leaves ", least); });
+  verdict.require(part ? claims.memory_limit_bytes <= least : claims.memory_limit_bytes == least, [&] {
+    return say("claimed limit ", claims.memory_limit_bytes, " bytes, the device has ", least, " usable bytes");
+  });
   for (std::size_t i = 0; i < claims.peak_bytes_per_stage.size(); ++i) {
     verdict.require(claims.peak_bytes_per_stage[i] <= usable(i), [&] {
       return say("stage ", i, " peaks at ", claims.peak_bytes_per_stage[i], " bytes, the limit is ", usable(i));
@@ -85,7 +86,7 @@ Finding check_limit(const View& view, const Claims& claims) {
   }
   return verdict.finding(view.group_of_stage.empty()
                              ? say("all peaks within ", least, " bytes")
-                             : say("all peaks within what their devices leave, at least ", least, " bytes"));
+                             : say("all peaks within the usable memory of their devices, at least ", least, " bytes"));
 }
 
 /// Checks the bytes that the devices of a node keep in its host's memory: states, and activations that wait there.
@@ -101,9 +102,10 @@ Finding check_host(const View& view, const Program& program, bool replayable) {
   for (const std::int64_t of_stage : bytes) most = std::max(most, of_stage);
   for (const NodeGroup& group : view.cluster->groups)
     verdict.require(most == 0 || most * group.devices_per_node <= group.host.memory.count(), [&] {
-      return say(group.devices_per_node, " devices put ", most, " bytes each into ", group.host.memory.count(), " of their host");
+      return say(group.devices_per_node, " devices put ", most, " bytes each into the ", group.host.memory.count(),
+                 " bytes of their host");
     });
-  return verdict.finding(most == 0 ? "nothing is kept on hosts" : say("at most ", most, " bytes a device"));
+  return verdict.finding(most == 0 ? "nothing is kept on hosts" : say("at most ", most, " bytes per device"));
 }
 
 Finding check_time(const View& view, const Program& program, const Claims& claims) {
@@ -114,7 +116,7 @@ Finding check_time(const View& view, const Program& program, const Claims& claim
   verdict.require(claims.iteration_ns > 0 && claims.iteration_ns >= bounds.least_ns,
                   [&] { return say("claimed ", claims.iteration_ns, " ns, the program alone takes ", bounds.least_ns, " ns"); });
   verdict.require(static_cast<double>(claims.iteration_ns) <= most, [&] {
-    return say("claimed ", claims.iteration_ns, " ns, with nothing beside anything else it takes ", bounds.most_ns, " ns");
+    return say("claimed ", claims.iteration_ns, " ns, without any overlap it takes ", bounds.most_ns, " ns");
   });
   return verdict.finding(say(claims.iteration_ns, " ns, between ", bounds.least_ns, " and ", bounds.most_ns, " ns"));
 }
@@ -176,18 +178,18 @@ std::vector<Finding> check_claims_of_several(const Plan& plan, const Model& mode
     if (has_rank_kinds(pipeline, cluster)) kinds = std::max(kinds, most_kinds(pipeline, cluster));
   }
   const StepTimeRange bounds = bounds_of_several(plan, views, program, kinds);
-  limit.require(claims.memory_limit_bytes == least_bytes,
-                [&] { return say("claimed limit ", claims.memory_limit_bytes, " bytes, the devices leave ", least_bytes); });
+  limit.require(claims.memory_limit_bytes == least_bytes, [&] {
+    return say("claimed limit ", claims.memory_limit_bytes, " bytes, the devices have at least ", least_bytes, " usable bytes");
+  });
   time.require(claims.iteration_ns > 0 && claims.iteration_ns >= bounds.least_ns,
                [&] { return say("claimed ", claims.iteration_ns, " ns, the program alone takes ", bounds.least_ns, " ns"); });
   if (kinds > 0)
-    return {limit.finding(say("the least of all devices leaves ", least_bytes, " bytes")),
+    return {limit.finding(say("the smallest device has ", least_bytes, " usable bytes")),
             time.finding(say(claims.iteration_ns, " ns, the arithmetic alone ", bounds.least_ns,
                              " ns; no upper bound is derived for stages on devices in any order"))};
-  time.require(static_cast<double>(claims.iteration_ns) <= kSerialSlack * static_cast<double>(bounds.most_ns), [&] {
-    return say("claimed ", claims.iteration_ns, " ns, with nothing beside anything else it takes ", bounds.most_ns, " ns");
-  });
-  return {limit.finding(say("the least of all devices leaves ", least_bytes, " bytes")),
+  time.require(static_cast<double>(claims.iteration_ns) <= kSerialSlack * static_cast<double>(bounds.most_ns),
+               [&] { return say("claimed ", claims.iteration_ns, " ns, without any overlap it takes ", bounds.most_ns, " ns"); });
+  return {limit.finding(say("the smallest device has ", least_bytes, " usable bytes")),
           time.finding(say(claims.iteration_ns, " ns, between ", bounds.least_ns, " and ", bounds.most_ns, " ns"))};
 }
 

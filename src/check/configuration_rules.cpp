@@ -52,7 +52,7 @@ Finding check_positions(const View& view) {
   const std::int64_t most = view.model->max_positions;
   each_kind(view, [&](const LayerKind& kind) {
     const std::int64_t tokens = layer_tokens(kind, view.plan->training.sequence);
-    verdict.require(tokens >= 1, [&] { return say("layer '", kind.name, "' gets ", tokens, " tokens a sample"); });
+    verdict.require(tokens >= 1, [&] { return say("layer '", kind.name, "' gets ", tokens, " tokens per sample"); });
     // These are images, or recordings whose length the model's file sets.
     const bool of_file =
         kind.stream == TokenStream::fixed || (kind.stream == TokenStream::encoder && view.model->encoder_tokens > 0);
@@ -76,8 +76,9 @@ Finding check_sequence(const View& view) {
   Verdict verdict("sequence");
   const Strategy& s = view.strategy;
   each_kind(view, [&](const LayerKind& kind) {
-    verdict.require(s.cp == 1 || kind.stream == TokenStream::main,
-                    [&] { return say("cp ", s.cp, " on layer '", kind.name, "', which is not of the one text sequence"); });
+    verdict.require(s.cp == 1 || kind.stream == TokenStream::main, [&] {
+      return say("cp ", s.cp, " on layer '", kind.name, "', which does not process the one text sequence");
+    });
     verdict.require((s.cp == 1 && s.sp != SequenceParallel::ulysses) || !carries_state(kind),
                     [&] { return say("layer '", kind.name, "' carries a state along a sequence that cp or Ulysses splits"); });
     if (kind.role != LayerRole::block) return;
@@ -184,7 +185,7 @@ Finding check_recompute(const View& view) {
   for (std::size_t i = 0; i < view.model->layers.size(); ++i) most += view.model->layer(i).role == LayerRole::block ? 1 : 0;
   const bool full = r.kind == RecomputeKind::full;
   verdict.require(full ? r.layers >= 1 && r.layers <= most : r.layers == 0, [&] {
-    return say(to_string(r.kind), " recomputation of ", r.layers, " layers a chunk, the model has ", most, " blocks");
+    return say(to_string(r.kind), " recomputation of ", r.layers, " layers per chunk, the model has ", most, " blocks");
   });
   verdict.require(r.kind == RecomputeKind::selective || !r.modules.any(),
                   [&] { return say("modules ", to_string(r.modules), " with ", to_string(r.kind), " recomputation"); });
@@ -216,11 +217,11 @@ Finding check_pipeline(const View& view) {
   const Strategy& s = view.strategy;
   verdict.require(c.stages > 1 || c.kind == ScheduleKind::one_f_one_b, [&] { return say(to_string(c.kind), " with one stage"); });
   verdict.require(c.kind != ScheduleKind::interleaved || c.microbatches % c.stages == 0, [&] {
-    return say("interleaved: ", c.microbatches, " micro-batches are no multiple of ", c.stages, " stages");
+    return say("interleaved: ", c.microbatches, " micro-batches are not a multiple of ", c.stages, " stages");
   });
   const bool named_well = s.order == RankOrder::tp_cp_dp_pp || (s.order == RankOrder::tp_cp_pp_dp && s.dp > 1 && c.stages > 1) ||
                           (s.order == RankOrder::tp_dp_cp_pp && s.dp > 1 && s.cp > 1);
-  verdict.require(named_well, [&] { return say("order ", to_string(s.order), " is tp-cp-dp-pp here"); });
+  verdict.require(named_well, [&] { return say("order ", to_string(s.order), " must be tp-cp-dp-pp here"); });
   return verdict.finding(say(to_string(c.kind), ", ", c.stages, " stages"));
 }
 
@@ -263,7 +264,7 @@ Finding check_recomputed_ranges(const View& plan) {
       });
     }
   }
-  return verdict.finding("no more than a range has");
+  return verdict.finding("at most the blocks of each range");
 }
 
 /// Returns the part of a strategy that decides which rank holds which bytes of a dense table, and who reduces its
@@ -282,11 +283,12 @@ bool shares_weights(const View& view) {
 /// Checks that weights used again are used only on their owner's stage, and under one layout.
 Finding check_weights_again(const View& plan) {
   Verdict verdict("weights-again");
-  verdict.require(plan.chunks.size() == 1, [&] { return say("layers of the same weights in ", plan.chunks.size(), " chunks"); });
+  verdict.require(plan.chunks.size() == 1,
+                  [&] { return say("layers with the same weights in ", plan.chunks.size(), " chunks"); });
   const std::string first = table_layout(plan.chunks.front().ranges.front().strategy);
   for (const auto& range : plan.chunks.front().ranges)
     verdict.require(table_layout(range.strategy) == first,
-                    [&] { return say("the same weights lie as ", first, " and as ", table_layout(range.strategy)); });
+                    [&] { return say("the same weights are laid out as ", first, " and as ", table_layout(range.strategy)); });
   return verdict.finding(say("on one stage, as ", first));
 }
 
@@ -296,8 +298,8 @@ Finding check_tied_table(const View& plan) {
   const std::string embedding = table_layout(plan.chunks.front().ranges.front().strategy);
   const std::string head = table_layout(plan.chunks.back().ranges.back().strategy);
   verdict.require(embedding == head,
-                  [&] { return say("one table under two layouts: the embedding's ", embedding, ", the head's ", head); });
-  return verdict.finding(say("embedding and head hold it alike: ", embedding));
+                  [&] { return say("one table with two layouts: the embedding's ", embedding, ", the head's ", head); });
+  return verdict.finding(say("embedding and head hold it with the same layout: ", embedding));
 }
 
 std::vector<Finding> rules_of(const View& view) {

@@ -106,7 +106,8 @@ void require_equal(const Spoken& d, const std::vector<PlannedLayer>& layers, con
     if (!v) continue;
     if (first == nullptr) first = &l;
     verdict.require(*v == *d.says(*first), [&] {
-      return say("layers ", first->index, " and ", l.index, " differ in ", d.name, ", which engine ", engine, " has once a plan");
+      return say("layers ", first->index, " and ", l.index, " differ in ", d.name, ", which engine ", engine,
+                 " fixes for the whole plan");
     });
   }
 }
@@ -138,7 +139,7 @@ Finding check_engine_layers(const View& view) {
                                                       : nullptr;
     if (sets == nullptr) continue;
     verdict.require(stand_together(*sets, layers, d.says), [&] {
-      return say("layers have values of ", d.name, " that do not stand in one plan of engine ", view.engine.name);
+      return say("layers have values of ", d.name, " that cannot appear together in a plan of engine ", view.engine.name);
     });
   }
   if (!may.partition)
@@ -147,7 +148,7 @@ Finding check_engine_layers(const View& view) {
                       [&] { return say("layer ", l.index, " has another operator partition than the first"); });
   if (may.embedding_as_head) require_ends(layers, view.engine.name, verdict);
   if (may.blocks_everywhere) require_blocks(view, layers, verdict);
-  return verdict.finding("layers differ in what the engine varies");
+  return verdict.finding("layers differ only in what the engine can vary");
 }
 
 }  // namespace espalier::check

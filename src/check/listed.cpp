@@ -89,7 +89,7 @@ std::string uneven_groups(const Pipeline& pipeline, const Listed& stages, const 
           if (first.empty()) first = here;
           alike = alike && here == first;
         });
-        if (!alike) return say(kind.name, " groups do not reach level ", level.name, " alike");
+        if (!alike) return say(kind.name, " groups do not all reach level ", level.name, " in the same way");
       }
     }
   }

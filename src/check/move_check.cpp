@@ -133,9 +133,9 @@ class Check {
     storage_ ? check_storage_links() : check_links();
     check_seconds();
     check_choice();
-    return {bytes_.finding(say(storage_ ? found_.needed : found_.peer, " bytes move, as the two plans say")),
-            links_.finding(say(claims_.links.size(), " links carry what must go over them")),
-            seconds_.finding("what the bytes take on their links")};
+    return {bytes_.finding(say(storage_ ? found_.needed : found_.peer, " bytes move, as the two plans require")),
+            links_.finding(say(claims_.links.size(), " links carry the required bytes")),
+            seconds_.finding("the time of the bytes on their links")};
   }
 
  private:
@@ -145,7 +145,7 @@ class Check {
 
   void check_bytes() {
     bytes_.require(found_.nowhere == 0,
-                   [&] { return say(found_.nowhere, " bytes of the model are nowhere in a pipeline of the new plan"); });
+                   [&] { return say(found_.nowhere, " bytes of the model are missing from a pipeline of the new plan"); });
     equal(bytes_, "lost bytes", claims_.lost, found_.lost);
     equal(bytes_, "kept bytes", claims_.kept, storage_ ? 0 : found_.kept);
     equal(bytes_, "bytes from peers", claims_.peer, storage_ ? 0 : found_.peer);
@@ -155,7 +155,7 @@ class Check {
   void check_storage_links() {
     const bool one = claims_.links.size() == 1 && claims_.links.front().first == "storage";
     links_.require(one && claims_.links.front().second == found_.needed,
-                   [&] { return say("all that is read comes from storage alone, ", found_.needed, " bytes"); });
+                   [&] { return say("everything that is read comes from storage, ", found_.needed, " bytes"); });
   }
 
   void check_links() {
@@ -167,7 +167,7 @@ class Check {
       if (name.ends_with(" out") && name.starts_with("node:")) sent += bytes;
       if (name.ends_with(" in") && name.starts_with("node:")) taken += bytes;
       const auto at = open.find(name);
-      if (!links_.require(at != open.end(), [&] { return say(name, ": claimed ", bytes, " bytes, nothing has to go there"); }))
+      if (!links_.require(at != open.end(), [&] { return say(name, ": claimed ", bytes, " bytes, none are required"); }))
         continue;
       const MovedRange b = at->second;
       links_.require(b.least <= bytes && bytes <= b.most, [&] {
@@ -177,9 +177,10 @@ class Check {
       open.erase(at);
     }
     for (const auto& [name, b] : open)
-      links_.require(b.least == 0,
-                     [&, &name = name, &b = b] { return say(name, ": nothing claimed, at least ", b.least, " bytes"); });
-    links_.require(sent == taken, [&] { return say("nodes send ", sent, " bytes and take ", taken); });
+      links_.require(b.least == 0, [&, &name = name, &b = b] {
+        return say(name, ": nothing claimed, required are at least ", b.least, " bytes");
+      });
+    links_.require(sent == taken, [&] { return say("nodes send ", sent, " bytes and receive ", taken); });
   }
 
   /// Returns the least and the most seconds of a transfer that puts these bytes on links.
@@ -235,7 +236,7 @@ class Check {
     const auto [least, most] = storage_ ? std::pair(0.0, 0.0) : transfer_s(claims_.links);
     seconds_.require(claims_.transfer_ns >= rounded(least * (1 - 1e-9)) && claims_.transfer_ns <= rounded(most * (1 + 1e-9)) + 1,
                      [&, least = least, most = most] {
-                       return say("transfer: claimed ", claims_.transfer_ns, " ns, its bytes take from ", rounded(least), " to ",
+                       return say("transfer: claimed ", claims_.transfer_ns, " ns, its bytes take ", rounded(least), " to ",
                                   rounded(most), " ns");
                      });
     const double read = storage_ ? static_cast<double>(found_.most_read) / prices_.storage_per_device : 0;

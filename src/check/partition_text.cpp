@@ -255,7 +255,7 @@ void check_kind(const View& view, const LayerKind& kind, const std::vector<Cut>&
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Cut& cut = cuts[i];
     verdict.require(cut.readable && cut.name == nodes[i].name,
-                    [&] { return say("'", cut.name, " ", cut.sequence, "' where ", nodes[i].name, " stands in the block"); });
+                    [&] { return say("'", cut.name, " ", cut.sequence, "' in place of ", nodes[i].name, " of the block"); });
     verdict.require(cut.ways == view.strategy.tp,
                     [&] { return say(cut.name, " ", cut.sequence, " is for ", cut.ways, " devices, tp is ", view.strategy.tp); });
     verdict.require(cut.letters.find_first_not_of(letters_of(nodes[i])) == std::string::npos,
@@ -289,7 +289,7 @@ Finding check_operator_partition(const View& view) {
   const Strategy& s = view.strategy;
   if (s.partition.empty()) return verdict.finding("none");
   verdict.require(s.sp == SequenceParallel::none && s.cp == 1 && s.ep == 1 && s.etp == 1,
-                  [] { return say("beside sp, cp, ep or etp"); });
+                  [] { return say("together with sp, cp, ep or etp"); });
   verdict.require(s.recompute.kind != RecomputeKind::selective, [] { return say("with selective recomputation"); });
   const std::vector<Cut> cuts = read(s.partition.text());
   std::vector<bool> used(view.model->kinds.size(), false);

@@ -39,10 +39,10 @@ Finding check_layers(const View& view, const Program& program) {
         as_many && std::equal(planned.begin(), planned.end(), program.ranges.begin() + work.ranges_begin,
                               [&](const LayerRange& p, const WorkRange& f) { return same_range(view, program, f, p); }),
         [&] {
-          return say("a pass of chunk ", work.chunk.value, " works on other layers, strategies or samples than the plan's");
+          return say("a pass of chunk ", work.chunk.value, " works on layers, strategies or samples that differ from the plan's");
         });
   }
-  return verdict.finding(say("as the plan has them in ", view.chunks.size(), " chunks"));
+  return verdict.finding(say("as in the plan, for ", view.chunks.size(), " chunks"));
 }
 
 void require_transfers(const View& view, const Program& program, Verdict& verdict) {

@@ -130,7 +130,7 @@ void require_meetings(const Plan& plan, const Program& program, const RankClass&
     last_meeting = i;
   }
   verdict.require(found == expected, [&] {
-    return say(name(), " meets ", found.size(), " times", expected.size() == found.size() ? " in another order" : "",
+    return say(name(), " meets ", found.size(), " times", expected.size() == found.size() ? " in a different order" : "",
                ", expected ", expected.size());
   });
   const bool waits = update >= 0 && program.instructions[static_cast<std::size_t>(update)].wait0 == last_meeting;
@@ -143,8 +143,9 @@ void require_members(const Plan& plan, const Program& program, const Collective&
   for (std::size_t p = 0; const Pipeline& pipeline : plan.pipelines)
     expected.push_back(program.pipelines[p++].first_rank + holder_of(pipeline, meeting.layers.first));
   const bool known = static_cast<std::size_t>(meeting.pipelines.value) < program.groups.size();
-  verdict.require(known && program.groups[meeting.pipelines].members == expected && meeting.layers.last == last,
-                  [&] { return say("layers ", meeting.layers.first, "…", meeting.layers.last, " meet among other ranks"); });
+  verdict.require(known && program.groups[meeting.pipelines].members == expected && meeting.layers.last == last, [&] {
+    return say("layers ", meeting.layers.first, "…", meeting.layers.last, " are reduced among the wrong ranks");
+  });
 }
 
 }  // namespace
@@ -210,7 +211,7 @@ Finding check_parts(const Plan& plan, const Program& program) {
     const std::int32_t own =
         known ? program.pipelines[static_cast<std::size_t>(rank.pipeline)].first_rank + rank.stage.value : -1;
     verdict.require(known && own == static_cast<std::int32_t>(r),
-                    [&] { return say("rank class ", r, " is not the stage of a pipeline that it says it is"); });
+                    [&] { return say("rank class ", r, " is not the pipeline stage that it claims to be"); });
     verdict.require(inside(rank.begin, rank.end, program.instructions.size()),
                     [&] { return say("rank class ", r, " holds instructions outside the program"); });
   }
@@ -272,7 +273,7 @@ Finding check_meetings(const Plan& plan, const Program& program) {
   for (auto i = static_cast<std::size_t>(first_meeting(program)); i < program.collectives.size(); ++i, ++n) {
     const Collective& meeting = program.collectives[CollectiveId(static_cast<std::int32_t>(i))];
     const bool own = verdict.require(meeting.pipelines.valid() && n < cuts.size() && meeting.layers.first == cuts[n],
-                                     [&] { return say("collective ", i, " meets for layers that are no piece of the model"); });
+                                     [&] { return say("collective ", i, " reduces layers that are not a piece of the model"); });
     if (!own) break;
     require_members(plan, program, meeting, last, verdict);
     last = cuts[n] - 1;

@@ -56,7 +56,7 @@ Finding check_coverage(const Pipeline& pipeline, const Model& model) {
     for (const LayerRange& range : chunk.ranges) {
       verdict.require(range.first == next && range.last >= range.first && range.last < layers, [&] {
         return say("chunk ", c, " (stage ", stage, ") holds layers ", range.first, "…", range.last, " of ", layers,
-                   ", expected to begin with ", next);
+                   ", expected to start with ", next);
       });
       next = std::int64_t{range.last} + 1;
     }
@@ -128,7 +128,8 @@ Finding check_strategies(const Pipeline& pipeline, const Model& model) {
     const bool alike = reduces_alike && s.overlap.param_gather == (on.param_gather && s.shards_optimizer()) &&
                        s.overlap.p2p == on.p2p && s.overlap.tp == (on.tp && s.sp == SequenceParallel::megatron);
     verdict.require(alike || one, [&] {
-      return say("layers ", range.first, "…", range.last, " (stage ", i, ") overlap otherwise than the rest of the plan");
+      return say("layers ", range.first, "…", range.last, " (stage ", i,
+                 ") have other overlap settings than the rest of the plan");
     });
   });
   return verdict.finding(one ? "one strategy for all layers" : "all layers share devices, samples and overlap");
@@ -163,7 +164,7 @@ Finding check_unlike_placement(const Pipeline& pipeline, const Cluster& cluster)
     });
   });
   return verdict.finding(has_rank_kinds(pipeline, cluster) ? "every stage has tp·cp·dp devices"
-                                                           : "every stage has tp·cp·dp neighbouring devices of one node group");
+                                                           : "every stage has tp·cp·dp adjacent devices of one node group");
 }
 
 Finding check_degrees(const Pipeline& pipeline, std::int64_t devices) {
@@ -200,10 +201,10 @@ Finding check_placement(const Pipeline& pipeline, std::int64_t devices, bool num
 /// and data parallelism follows from it.
 Finding check_device_order(const Pipeline& pipeline, const Model& model, const Cluster& cluster, const Listed* listed) {
   Verdict verdict("device-order");
-  if (listed == nullptr) return verdict.finding("every stage lists its devices as its order numbers them");
+  if (listed == nullptr) return verdict.finding("every stage lists its devices in its rank order");
   const std::string uneven = uneven_groups(pipeline, *listed, cluster, check::has_experts(model));
   verdict.require(uneven.empty(), [&] { return uneven; });
-  return verdict.finding("stages list devices in an order of their own, in which all groups of a kind lie alike");
+  return verdict.finding("stages list devices in custom orders, in which all groups of a kind have the same layout");
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const RankClass& rank = program.ranks[r];
     verdict.require(rank.begin == next && rank.end >= rank.begin && rank.end <= size, [&] {
-      return say("rank ", r, " holds instructions ", rank.begin, "…", rank.end, ", expected to begin at ", next);
+      return say("rank ", r, " holds instructions ", rank.begin, "…", rank.end, ", expected to start at ", next);
     });
     next = rank.end;
     const bool stage_ok = verdict.require(rank.stage.value >= 0 && rank.stage.value < view.stages, [&] {
@@ -70,7 +70,7 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
     sum = saturating_sum(sum, std::max<std::int64_t>(represented_by(rank), 0));
     verdict.require(devices_of_stage(view, rank, devices), [&] {
       return say("rank ", r, " of stage ", rank.stage.value, " is device ", rank.device(),
-                 ", or has one that is not of that stage");
+                 ", or lists a device outside that stage");
     });
   }
   verdict.require(next == size, [&] { return say(size - next, " instructions belong to no rank"); });
@@ -93,12 +93,12 @@ void require_tables(const View& view, const Program& program, Verdict& verdict) 
   };
   for (const Work& w : program.works)
     verdict.require((is_pass(w.phase) || w.phase == Kind::optimizer) && chunk_of_stage(w.chunk.value, w.stage.value), [&] {
-      return say("a work of chunk ", w.chunk.value, " of stage ", w.stage.value, " that the plan has not");
+      return say("a work of chunk ", w.chunk.value, " of stage ", w.stage.value, " that is not in the plan");
     });
   for (const Collective& c : program.collectives) {
     const bool known = c.kind == Kind::grad_reduce || c.kind == Kind::param_gather || c.kind == Kind::tied_reduce;
     verdict.require(known && chunk_of_stage(c.chunk.value, c.stage.value), [&] {
-      return say("a collective of chunk ", c.chunk.value, " of stage ", c.stage.value, " that the plan has not");
+      return say("a collective of chunk ", c.chunk.value, " of stage ", c.stage.value, " that is not in the plan");
     });
   }
   for (const Transfer& t : program.transfers)
@@ -134,7 +134,7 @@ Finding check_shape(const View& view, const Program& program) {
   require_tables(view, program, verdict);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     verdict.require(fields_in_range(view, program, program.instructions[i]), [&] {
-      return say("instruction #", i, " has a field out of range, runs on the wrong stream or names nothing of its kind");
+      return say("instruction #", i, " has a field out of range, runs on the wrong stream, or refers to nothing of its kind");
     });
   }
   return verdict.finding(say(program.ranks.size(), " ranks, ", program.instructions.size(), " instructions"));

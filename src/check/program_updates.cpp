@@ -57,7 +57,7 @@ void require_reduction(const RankLists& r, std::size_t k, Verdict& verdict) {
   const std::vector<std::int32_t>& reduces = r.table().reduces[k];
   if (reduces.empty() && !must_reduce(r.view)) return;
   if (!verdict.require(must_reduce(r.view),
-                       [&] { return say("chunk ", r.chunk(k), " reduces gradients that are reduced already"); })) {
+                       [&] { return say("chunk ", r.chunk(k), " reduces gradients that are already reduced"); })) {
     return;
   }
   if (!verdict.require(complete_once(r.program, reduces),
@@ -163,8 +163,8 @@ std::vector<Finding> check_updates(const View& view, const Program& program, con
     require_optimizer(rank, optimizer);
   }
   return {reduction.finding(must_reduce(view) ? "every chunk once, after its last backward" : "nothing left out"),
-          gather.finding(must_gather(view) ? "every chunk once" : "none needed"), tied.finding("as the model needs"),
-          optimizer.finding("one update a rank, after all gradients")};
+          gather.finding(must_gather(view) ? "every chunk once" : "none needed"), tied.finding("as the model requires"),
+          optimizer.finding("one update per rank, after all gradients")};
 }
 
 }  // namespace espalier::check

@@ -58,7 +58,7 @@ class KindCheck {
     return verdict.require(claims_.static_bytes_per_stage.size() == p && claims_.gradient_bytes_per_stage.size() == p &&
                                claims_.peak_bytes_per_stage.size() == p && claims_.saved_bytes_per_chunk.size() == chunks &&
                                claims_.boundary_bytes_per_chunk.size() == chunks,
-                           [&] { return say("kind ", kind_, ": not as many values as stages and chunks"); });
+                           [&] { return say("kind ", kind_, ": the number of values differs from that of stages and chunks"); });
   }
 
   void memory(Verdict& fixed, Verdict& saved) const {
@@ -235,8 +235,8 @@ std::vector<Finding> check_claims_of_kinds(const View& view, const Program& prog
   findings.push_back(boundaries.finding("as derived"));
   findings.push_back(gradients.finding("as derived"));
   if (!replayable) return findings;
-  findings.push_back(limit.finding("every kind of rank within what its device leaves"));
-  findings.push_back(peak.finding("every peak within 2 % of what is derived"));
+  findings.push_back(limit.finding("every kind of rank within the usable memory of its device"));
+  findings.push_back(peak.finding("every peak within 2 % of the derived one"));
   if (view.part == PlanPart::whole)
     findings.push_back(time.finding(say(claims.iteration_ns, " ns, the arithmetic alone ", least,
                                         " ns; no upper bound is derived for stages on devices in any order")));

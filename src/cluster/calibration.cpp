@@ -13,22 +13,22 @@ using E = DeviceEfficiency;
 
 constexpr std::array<EfficiencyField, 14> kEfficiencyFields = {{
     {"gemm_max", &E::gemm_max, 0.05, 1.0, 0.75, 0.2, "fraction of peak that a large GEMM reaches"},
-    {"gemm_memory", &E::gemm_memory, 0.2, 1.0, 0.75, 0.2, "fraction of the memory bandwidth at which GEMM operands stream"},
+    {"gemm_memory", &E::gemm_memory, 0.2, 1.0, 0.75, 0.2, "fraction of the memory bandwidth at which GEMM operands are streamed"},
     {"gemm_fp8", &E::gemm_fp8, 0.3, 1.2, 1.0, 0.2, "fp8 GEMMs relative to gemm_max"},
     {"gemm_batched", &E::gemm_batched, 0.2, 1.2, 0.85, 0.2, "batched GEMMs of unfused attention relative to gemm_max"},
     {"gemm_grouped", &E::gemm_grouped, 0.2, 1.0, 0.9, 0.2, "grouped GEMMs of experts relative to gemm_max"},
-    {"sustained", &E::sustained, 0.1, 1.25, 0.88, 0.1, "what training keeps of the rates of isolated kernels"},
-    {"sustained_fp8", &E::sustained_fp8, 0.5, 1.5, 1.0, 0.08, "what 8-bit matrix products keep relative to sustained"},
+    {"sustained", &E::sustained, 0.1, 1.25, 0.88, 0.1, "rates in training relative to isolated kernels"},
+    {"sustained_fp8", &E::sustained_fp8, 0.5, 1.5, 1.0, 0.08, "rates of 8-bit matrix products in training relative to sustained"},
     {"attention_max", &E::attention_max, 0.02, 1.0, 0.5, 0.3,
      "fused attention at head size 128 and long sequences, fraction of peak"},
     {"attention_softmax", &E::attention_softmax, 0.0, 1000, 64, 0.7,
-     "work on a score beside its products, in units of head size"},
-    {"attention_prologue", &E::attention_prologue, 0.0, 10000, 200, 0.7, "keys that a query costs beside those it attends to"},
+     "work per score in addition to its products, in units of head size"},
+    {"attention_prologue", &E::attention_prologue, 0.0, 10000, 200, 0.7, "overhead of a query, as a number of additional keys"},
     {"attention_rows", &E::attention_rows, 0.0, 1e6, 8000, 0.7, "queries × heads in flight that fill the device"},
     {"attention_backward", &E::attention_backward, 0.05, 2.0, 0.8, 0.2, "fused attention backward relative to its forward rate"},
     {"attention_flash2", &E::attention_flash2, 0.05, 2.0, 1.0, 0.3,
      "FlashAttention-2 relative to the device's own attention kernels"},
-    {"memory_max", &E::memory_max, 0.05, 1.0, 0.8, 0.2, "fraction of the memory bandwidth of element-wise kernels"},
+    {"memory_max", &E::memory_max, 0.05, 1.0, 0.8, 0.2, "fraction of the memory bandwidth that element-wise kernels reach"},
 }};
 
 DeviceCalibration read_one(base::Reader& r) {

@@ -41,7 +41,7 @@ UsualNode read_usual_node(base::Reader& reader) {
   network.finish();
   if (reader.has("host")) read_host(reader.child("host", true), node.host);
   if (node.host.kernel_launch.count() > 0)
-    reader.fail("host", "kernel_launch", "kernel_launch under efficiency: the usual host is that of the device");
+    reader.fail("host", "kernel_launch", "kernel_launch under efficiency, because the usual host is that of the device");
   reader.finish();
   return node;
 }
@@ -49,7 +49,7 @@ UsualNode read_usual_node(base::Reader& reader) {
 NamedHost read_named_host(base::Reader reader, std::string name) {
   NamedHost named{std::move(name), reader.required_string("source"), reader.required_int("devices", 1, 1024), {}};
   read_host(reader, named.host);
-  if (!named.host.known()) reader.fail("memory", "nothing", "the memory of the host, its bandwidth and that of a link to it");
+  if (!named.host.known()) reader.fail("memory", "nothing", "the host's memory, its bandwidth and the bandwidth of a link to it");
   return named;
 }
 
@@ -126,9 +126,9 @@ void read_host(base::Reader reader, Host& host) {
   slow("memory_bandwidth", host.memory_bandwidth);
   slow("bandwidth", host.link);
   missing("memory", host.memory.count() <= 0, "the memory of the host of one node, e.g. 2TB");
-  missing("memory_bandwidth", host.memory_bandwidth.count() <= 0, "what its memory channels add up to, e.g. 600GB/s");
+  missing("memory_bandwidth", host.memory_bandwidth.count() <= 0, "the total of its memory channels, e.g. 600GB/s");
   missing("bandwidth", host.link.count() <= 0,
-          "what one device reaches to host memory while all talk, per direction, e.g. 50GB/s");
+          "the bandwidth of one device to host memory with all devices active, per direction, e.g. 50GB/s");
   reader.finish();
 }
 
@@ -172,8 +172,7 @@ Result<Catalogue> read_catalogue(std::string_view text, const std::string& where
     c.nodes.push_back(read_usual_node(node));
     const bool sourced =
         std::any_of(device.sources.begin(), device.sources.end(), [](const auto& s) { return s.first == "host"; });
-    if (c.nodes.back().host.known() != sourced)
-      r.fail("sources", "no source of the host, or none of what it says", "both or neither");
+    if (c.nodes.back().host.known() != sourced) r.fail("sources", "host and its source not given together", "both or neither");
     if (c.fabric(c.nodes.back().fabric) == nullptr) r.fail("node", c.nodes.back().fabric, "a name under fabrics");
     r.finish();
   });

@@ -37,8 +37,8 @@ void each_row(base::Reader& reader, std::string_view key, const ClusterFiles& fi
   const auto read_file = [&](const std::string& place, const Node& name) {
     const auto file = files.find(place);
     if (file == files.end()) {
-      reader.fail(key, base::in_quotes(name.text), "rows in place",
-                  "files are opened for a cluster file, not for a text without a folder");
+      reader.fail(key, base::in_quotes(name.text), "the rows themselves",
+                  "files can be opened only for a cluster file, not for text without a folder");
       return;
     }
     begin_list();
@@ -84,7 +84,7 @@ std::optional<ClusterTarget> read_target(base::Reader& row, std::string_view key
 Seconds read_time(base::Reader& row, double& before) {
   const double time = row.required_real("time_s", 0.0, kLongestTrace);
   if (row.sink().ok() && time < before)
-    row.fail("time_s", cat(number(time), " after ", number(before)), "times that do not fall from row to row");
+    row.fail("time_s", cat(number(time), " after ", number(before)), "times that do not decrease from row to row");
   before = std::max(before, time);
   return Seconds(time);
 }
@@ -131,7 +131,7 @@ void read_bucket(base::Reader& row, Cluster& cluster, CapacityRead& read) {
   row.finish();
   if (!row.sink().ok()) return;
   if (!read.buckets.insert(bucket.target).second)
-    row.fail("link", cat("a second token bucket of ", bucket.target), "one for each link");
+    row.fail("link", cat("a second token bucket of ", bucket.target), "one per link");
   cluster.token_buckets.push_back(std::move(bucket));
 }
 
@@ -149,7 +149,7 @@ void read_capacity_row(base::Reader& row, Cluster& cluster, CapacityRead& read) 
   std::vector<LinkChange>& changes = cluster.capacity[place->second].changes;
   if (!changes.empty() && changes.back().at >= at)
     return row.fail("time_s", cat(name, " at ", number(at.count()), " s after ", number(changes.back().at.count()), " s"),
-                    "rising times of each link, one factor at a time");
+                    "increasing times for each link, one factor at a time");
   changes.push_back({at, factor, 1.0});
 }
 
@@ -174,10 +174,11 @@ void read_route(base::Reader& row, const Cluster& cluster, ClusterEvent& event) 
   const std::vector<std::string> names = names_of_ends(cluster);
   const GroupLink& link = cluster.links[static_cast<std::size_t>(target->index)];
   if (std::find(names.begin(), names.end(), event.via) == names.end())
-    return row.fail("value", base::in_quotes(event.via), "the group or site that traffic goes by way of: " + base::listed(names),
+    return row.fail("value", base::in_quotes(event.via), "the group or site through which traffic goes: " + base::listed(names),
                     base::suggestion(event.via, names));
   for (const std::string& hop : {link.from + "-" + event.via, event.via + "-" + link.to})
-    if (!cluster.link_called(hop)) row.fail("value", base::in_quotes(event.via), "a way that has links; there is no link " + hop);
+    if (!cluster.link_called(hop))
+      row.fail("value", base::in_quotes(event.via), "a route that has links; there is no link " + hop);
 }
 
 ClusterEvent read_event(base::Reader& row, const Cluster& cluster, double& before) {
@@ -220,7 +221,7 @@ void read_changes(base::Reader& reader, const ClusterFiles& files, Cluster& clus
         ClusterEvent event = read_event(row, cluster, before);
         moved += event.kind == ClusterEventKind::join || event.kind == ClusterEventKind::leave ? event.value : 0.0;
         if (moved > kMostNodesThatMove || cluster.events.size() == kMaxChanges)
-          row.fail("time_s", "too many events", "at most 100,000 events, in which 10,000,000 nodes come or go");
+          row.fail("time_s", "too many events", "at most 100,000 events, in which at most 10,000,000 nodes join or leave");
         if (!row.sink().ok()) return;
         if (Status error = presence.apply(event)) row.fail("target", error->found, error->expected, error->hint);
         cluster.events.push_back(std::move(event));

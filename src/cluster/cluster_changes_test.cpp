@@ -104,8 +104,8 @@ TEST(Changes, MistakesSayWhereAndWhatWasMeant) {
   EXPECT_THAT(failure(t + "capacity: [{time_s: 5, link: a-b, factor: 1}, {time_s: 5, link: a-b, factor: 0.5}]"),
               HasSubstr("one factor at a time"));
   EXPECT_THAT(failure(t + "capacity: [{time_s: 0, link: a, factor: 1}]"), HasSubstr("a link (a-b), a node (node:3) or a device"));
-  EXPECT_THAT(failure(t + "capacity: c.csv"), HasSubstr("files are opened for a cluster file"));
-  EXPECT_THAT(failure(t + "capacity: [c.csv]"), HasSubstr("files are opened for a cluster file"));
+  EXPECT_THAT(failure(t + "capacity: c.csv"), HasSubstr("files can be opened only for a cluster file"));
+  EXPECT_THAT(failure(t + "capacity: [c.csv]"), HasSubstr("files can be opened only for a cluster file"));
   EXPECT_THAT(failure(t + "capacity: {link: a-b, token_bucket: {full: 1Gb/s, sustained: 2Gb/s, bucket: 1GB}}"),
               HasSubstr("at least the sustained rate"));
   EXPECT_THAT(failure(t + "capacity: {link: a-b, token_bucket: {full: 2Gb/s, sustained: 1Gb/s, bucket: 1}}"),
@@ -113,8 +113,8 @@ TEST(Changes, MistakesSayWhereAndWhatWasMeant) {
   EXPECT_THAT(failure(t + "events: [{time_s: 0, event: leaves, target: a}]"), HasSubstr("did you mean"));
   EXPECT_THAT(failure(t + "events: [{time_s: 0, event: leave, target: \"node:9\"}]"), HasSubstr("node:0 to node:4"));
   EXPECT_THAT(failure(t + "events: [{time_s: 0, event: join, target: \"node:1\"}]"),
-              testing::AllOf(HasSubstr("node:1 joins and is there"), HasSubstr("at the start")));
-  EXPECT_THAT(failure(t + "events: [{time_s: 0, event: leave, target: a, value: 3}]"), HasSubstr("at most the 2 that are there"));
+              testing::AllOf(HasSubstr("node:1 joins but is already present"), HasSubstr("at the start")));
+  EXPECT_THAT(failure(t + "events: [{time_s: 0, event: leave, target: a, value: 3}]"), HasSubstr("at most the 2 present ones"));
   EXPECT_THAT(failure(t + "events: [{time_s: 0, event: leave, target: a, value: 1.5}]"), HasSubstr("a whole number of nodes"));
   EXPECT_THAT(failure(t + "events: [{time_s: 0, event: slow, target: \"rank:1\"}]"), HasSubstr("$.events[0].value"));
   EXPECT_THAT(failure(t + "events: [{time_s: 0, event: slow, target: \"rank:1\", value: 0.5}]"), HasSubstr("a number from 1"));
@@ -163,7 +163,7 @@ TEST(ClusterFiles, MistakesPointIntoTheTable) {
   EXPECT_THAT(failing("time_s,link\n"), HasSubstr("the header time_s,link,factor"));
   EXPECT_THAT(failing("time_s,link,link\n"), HasSubstr("a second time"));
   EXPECT_THAT(failing("time_s,link,factor\n0,a-b\n"), HasSubstr("2 values"));
-  EXPECT_THAT(failing("time_s,link,factor\n0,\"a-b,1\n"), HasSubstr("a quote without its end"));
+  EXPECT_THAT(failing("time_s,link,factor\n0,\"a-b,1\n"), HasSubstr("a quote that is not closed"));
   EXPECT_THAT(failing("# nothing\n"), HasSubstr("no line with column names"));
   EXPECT_THAT(failing("time_s,link,factor\n5,a-b,1\n4,a-b,1\n"), HasSubstr("c.csv:3:1"));
   const auto missing = load_cluster_file(folder.write("cluster.yaml", std::string(kTwo) + "capacity: d.csv\n"));

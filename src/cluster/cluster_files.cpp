@@ -34,7 +34,7 @@ Status open_one(const base::Document& cluster, const Node& name, const TableKey&
     const std::string similar = base::similar_path(folder, name.text);
     return Error{ErrorKind::bad_input, base::at(cluster.where, {name.line, name.column}) + " ($." + place + ")",
                  base::in_quotes(name.text) + ", " + text.error().found,
-                 "a CSV file beside the cluster file: " + base::joined(table.columns, ","),
+                 "a CSV file next to the cluster file: " + base::joined(table.columns, ","),
                  similar.empty() ? "" : "did you mean " + similar + "?"};
   }
   auto document = read_table(*text, path.string(), table.key, table.columns);

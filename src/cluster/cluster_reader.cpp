@@ -31,7 +31,7 @@ std::string limit_without_effect(const base::Reader& reader, const DeviceKind& d
                                                              : reader.path();
   return base::cat(path, ".memory_limit, ", base::gib(limit.count()), ", has no effect: ", device.name, " has ",
                    base::gib((device.memory - device.context_reserve).count()),
-                   " for a plan, after driver and context; leave the limit out, or name the device that has more");
+                   " for a plan, after driver and context; omit the limit, or name a device with more memory");
 }
 
 /// Makes the limit of one group its devices' memory, so that all code that reads a device respects it.
@@ -134,7 +134,7 @@ Result<Cluster> load_cluster(std::string_view text, const std::string& where, co
   if (root.kind != base::NodeKind::mapping)
     return Error{ErrorKind::bad_input, where + ":" + std::to_string(root.line) + ":" + std::to_string(root.column),
                  std::string(base::to_string(root.kind)), "a mapping with nodes, devices_per_node and device, or with groups",
-                 "examples/clusters holds some"};
+                 "see examples/clusters"};
   const auto files = cluster::open_files(*document, folder);
   if (!files) return files.error();
   base::ErrorSink sink;

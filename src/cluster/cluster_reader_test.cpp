@@ -165,7 +165,7 @@ TEST(Segment, DefaultIsTheLargestDivisorBetweenHalfADomainAndAWholeOne) {
   EXPECT_EQ(sixteen.groups.front().domain_nodes, 18);
   EXPECT_THAT(sixteen.notes, testing::Contains(HasSubstr("segment = 16 nodes of each NVL72 domain of 18 nodes")));
   EXPECT_THAT(loaded("{nodes: 19, device: gb200-nvl72}").notes,
-              testing::Contains(HasSubstr("filled in order, the last holds 1 nodes")));
+              testing::Contains(HasSubstr("filled in order, the last one holds 1 nodes")));
 }
 
 TEST(Segment, OfTheFileIsTaken) {
@@ -173,7 +173,7 @@ TEST(Segment, OfTheFileIsTaken) {
   // Domains are filled in order: 64 = 3 · 18 + 10.
   const Cluster filled = loaded("{nodes: 64, device: gb200-nvl72, segment: 18}");
   EXPECT_EQ(filled.levels()[1].span, 72);
-  EXPECT_THAT(filled.notes, testing::Contains(HasSubstr("the last holds 10 nodes")));
+  EXPECT_THAT(filled.notes, testing::Contains(HasSubstr("the last one holds 10 nodes")));
   // With one tray in each, the domain joins nothing; the network does.
   EXPECT_EQ(loaded("{nodes: 64, device: gb200-nvl72, segment: 1}").levels()[1].span, 256);
   // In a list of groups the key is outside the groups.

@@ -24,7 +24,7 @@ std::string nearest_device(std::string_view name) {
     if (!wanted.empty() && bare_name(candidate).starts_with(wanted)) begins.push_back(candidate);
   if (!begins.empty()) return "did you mean " + base::joined(begins) + "?";
   if (auto close = base::did_you_mean(name, names)) return "did you mean " + *close + "?";
-  return "a device that is not in the catalogue can be described: device: {name, peak_tflops, memory, memory_bandwidth}";
+  return "describe a device that is not in the catalogue: device: {name, peak_tflops, memory, memory_bandwidth}";
 }
 
 const DeviceKind* catalogued(base::Reader& reader, std::string_view key, const std::string& name) {

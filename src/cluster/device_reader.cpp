@@ -36,8 +36,8 @@ void read_efficiencies(base::Reader& reader, DeviceEfficiency& e) {
   e.overlap_traffic = r.optional_real("overlap_traffic", 0.0, 20.0, e.overlap_traffic);
   e.measured_overlap = r.optional_bool("measured_overlap", e.measured_overlap);
   if (!e.measured_overlap && 1.0 / e.overlap_compute_slowdown + 1.0 / e.overlap_communication_slowdown < 1.0)
-    r.fail("overlap_compute_slowdown", "slow-down factors for which overlapping is worse than running one after the other",
-           "factors with 1/compute + 1/communication at least 1", "stronger factors need measured_overlap: true");
+    r.fail("overlap_compute_slowdown", "slowdown factors that make overlapping slower than running one after the other",
+           "factors with 1/compute + 1/communication at least 1", "larger factors need measured_overlap: true");
   r.finish();
 }
 

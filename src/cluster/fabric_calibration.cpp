@@ -21,7 +21,7 @@ constexpr std::array<FabricField, 6> kFabricFields = {{
     {"start_us", 0.5, 100000.0, 8.0, 0.7, [](const L& l) { return l.start.count() * 1e6; },
      [](L& l, double v) { l.start = Seconds(v * 1e-6); }, "shortest collective, without its hops"},
     {"ramp", 0.01, 2.0, 1.0, 0.7, [](const L& l) { return l.ramp; }, [](L& l, double v) { l.ramp = v; },
-     "loss of middle-sized messages, in units of the root of latency times bandwidth part"},
+     "loss of mid-sized messages, in units of √(latency part × bandwidth part)"},
     {"small_group", 0.01, 1.0, 0.3, 0.7, [](const L& l) { return l.small_group; }, [](L& l, double v) { l.small_group = v; },
      "share of a ring step that a rank's own part costs"},
     {"congestion", 0.005, 2.0, 0.05, 0.7, [](const L& l) { return l.congestion; }, [](L& l, double v) { l.congestion = v; },
@@ -30,9 +30,9 @@ constexpr std::array<FabricField, 6> kFabricFields = {{
 
 constexpr std::array<EfficiencyField, 3> kOverlap = {{
     {"compute_slowdown", &E::overlap_compute_slowdown, 1.0, 3.0, 1.05, 0.1,
-     "compute beside a collective that moves next to nothing"},
-    {"communication_slowdown", &E::overlap_communication_slowdown, 1.0, 3.0, 1.05, 0.1, "a collective beside compute"},
-    {"traffic", &E::overlap_traffic, 0.0, 20.0, 4.0, 0.7, "further slow-down of compute by bus rate over memory bandwidth"},
+     "compute during a collective that moves almost nothing"},
+    {"communication_slowdown", &E::overlap_communication_slowdown, 1.0, 3.0, 1.05, 0.1, "a collective during compute"},
+    {"traffic", &E::overlap_traffic, 0.0, 20.0, 4.0, 0.7, "additional slowdown of compute, times bus rate / memory bandwidth"},
 }};
 
 /// Reads one row. `name` is the key that identifies it; null for a kind of network.

@@ -19,7 +19,7 @@ void read_size(base::Reader& reader, GroupDraft& draft, std::vector<std::string>
   // Slurm, torchrun and most launchers count GPUs.
   const bool gpus = reader.has("gpus_per_node");
   if (gpus && reader.has("devices_per_node"))
-    reader.fail("gpus_per_node", "gpus_per_node beside devices_per_node", "one of them", "they mean the same; take one out");
+    reader.fail("gpus_per_node", "gpus_per_node and devices_per_node", "one of them", "they mean the same; remove one");
   const std::string_view key = gpus ? "gpus_per_node" : "devices_per_node";
   if (!reader.has(key) && draft.usual != nullptr) {
     group.devices_per_node = draft.usual->devices;
@@ -96,7 +96,7 @@ FabricTemplate read_intra(base::Reader& reader, const GroupDraft& draft, std::ve
   } else if (several) {
     const LevelSpec& level = fabric.levels.front();
     notes.push_back(reader.path() + ".intra_node = " + level.level.name + ", " + format_bandwidth(level.link) +
-                    " a device and direction (" + fabric.source + ")");
+                    " per device and direction (" + fabric.source + ")");
   }
   return fabric;
 }
@@ -126,9 +126,9 @@ void read_network_of(base::Reader& reader, GroupDraft& draft, std::vector<std::s
       if (!given.has(key)) filled += (filled.empty() ? "" : ", ") + std::string(key);
     if (!filled.empty() && needed) notes.push_back(given.path() + " = " + describe(draft.network) + " (default: " + filled + ")");
     if (draft.network.oversubscription > 1.0 && draft.network.pod_nodes == 0)
-      notes.push_back(given.path() + ": no pod_nodes, so the oversubscription counts between any two nodes");
+      notes.push_back(given.path() + ": no pod_nodes, so the oversubscription applies between any two nodes");
     if (draft.network.oversubscription == 1.0 && draft.network.pod_nodes > 0)
-      notes.push_back(given.path() + ".pod_nodes makes no difference without oversubscription");
+      notes.push_back(given.path() + ".pod_nodes has no effect without oversubscription");
     given.finish();
   } else if (needed && draft.usual != nullptr) {
     notes.push_back(reader.path() + ".inter_node = " + describe(draft.network) + " (" + source_of(draft.group.device, "node") +
@@ -286,7 +286,8 @@ GroupDraft read_group(base::Reader& reader, std::optional<std::int64_t> segment,
   set_node_network(draft, reader.has("fabric"));
   read_host_of(reader, draft);
   if (draft.group.device.efficiency.measured_overlap)
-    notes.push_back(reader.path() + ".device: overlap factors are taken as measured; they may make overlapping worse than not");
+    notes.push_back(reader.path() +
+                    ".device: overlap factors are used as measured; they may make overlapping slower than not overlapping");
   return draft;
 }
 

@@ -103,7 +103,7 @@ FabricLevel level_of_links(const Cluster& cluster) {
 void check_ways(base::Reader& reader, std::string_view key, const Cluster& cluster) {
   const SiteGraph graph = graph_of(cluster);
   if (Status error = reach_each_other(graph, static_cast<std::int64_t>(cluster.groups.size())))
-    reader.fail(key, error->found, "links by which each group reaches each other",
+    reader.fail(key, error->found, "links that connect every group to every other",
                 "both: true adds the opposite direction of a link");
 }
 
@@ -145,7 +145,7 @@ void read_prices(base::Reader& reader, Cluster& cluster) {
     const auto ends = pair_of(key, names);
     const double price = prices.optional_real(key, 0.0, kDearestGigabyte, 0.0);
     if (!ends || ends->first == ends->second) {
-      prices.fail(key, base::in_quotes(key), "two different names as in a-b, of groups or sites: " + base::listed(names));
+      prices.fail(key, base::in_quotes(key), "two different groups or sites as in a-b, of: " + base::listed(names));
       return;
     }
     cluster.egress.push_back({ends->first, ends->second, price});

@@ -108,7 +108,7 @@ std::vector<LinkChange> read_trace(base::Reader& reader) {
     if (!point.has("at"))
       point.fail("at", "nothing", "when the change begins, e.g. 10s");
     else if (!trace.empty() && change.at <= trace.back().at)
-      point.fail("at", format("%g s", change.at.count()), "a time after the point before");
+      point.fail("at", format("%g s", change.at.count()), "a time after that of the previous point");
     if (trace.size() >= kMaxTracePoints)
       point.fail("at", "more than 100000 points", "a shorter trace");
     else

@@ -64,7 +64,7 @@ void read_link(base::Reader& item, LinkSharing usual, LinkList& list, std::vecto
   const bool both = item.optional_bool("both", false);
   item.finish();
   if (item.sink().ok() && link.from == link.to)
-    item.fail("to", base::in_quotes(link.to), "another group or site than " + base::in_quotes(link.from));
+    item.fail("to", base::in_quotes(link.to), "a group or site other than " + base::in_quotes(link.from));
   list.add(item, link);
   std::swap(link.from, link.to);
   if (both) list.add(item, link);
@@ -104,7 +104,7 @@ void read_matrix(base::Reader& reader, const ClusterFiles& files, Cluster& clust
   const LinkSharing sharing = read_sharing(reader, LinkSharing::node_pair);
   if (!reader.has("sharing"))
     cluster.notes.push_back(reader.path() +
-                            ".sharing = node_pair: each node has the figures of the matrix to each node (default)");
+                            ".sharing = node_pair: the figures of the matrix hold for each pair of nodes (default)");
   LinkList list(cluster);
   std::set<std::string> own;
   const auto read_row = [&](base::Reader& row) { read_entry(row, sharing, list, own); };
@@ -113,13 +113,13 @@ void read_matrix(base::Reader& reader, const ClusterFiles& files, Cluster& clust
     base::Reader::root(file->second, reader.sink()).each("matrix", true, read_row);
   } else if (node != nullptr && node->kind == base::NodeKind::string) {
     reader.fail("matrix", "", "rows of {from, to, gbps, delay_ms}",
-                "files are opened for a cluster file, not for a text without a folder");
+                "files can be opened only for a cluster file, not for text without a folder");
   } else {
     reader.each("matrix", true, read_row);
   }
   if (!own.empty())
     cluster.notes.push_back(reader.path() + ".matrix: rows from " + base::joined(own) +
-                            " to itself are not used; inside a group its own network counts");
+                            " to itself are not used; inside a group, its own network applies");
 }
 
 bool all_nics_meet(const Cluster& cluster) {
@@ -140,16 +140,16 @@ void link_by_nics(base::Reader& reader, Cluster& cluster) {
       GroupLink link{from.name, to.name, slow, fallback.latency, LinkSharing::node};
       if (nics_meet(from, to)) {
         if (from.node_bandwidth.count() <= 0 || to.node_bandwidth.count() <= 0) {
-          reader.fail("links", "nothing", "links between all groups, since the network of one is not known");
+          reader.fail("links", "nothing", "links between all groups, since the network of a group is unknown");
           return;
         }
         link.bandwidth = std::min(from.node_bandwidth, to.node_bandwidth);
         link.latency = std::max(from.network_latency, to.network_latency);
       } else if (i < j) {
-        cluster.notes.push_back(cat(reader.path(), ".links: ", from.name, " (", base::joined(from.nics), ") and ", to.name, " (",
-                                    base::joined(to.nics), ") have no kind of network interface in common: they talk over ",
-                                    fallback.name, ", ", format_bandwidth(slow), " a node, latency ",
-                                    format_latency(fallback.latency), " (default: ", catalogue().fallback_source, ")"));
+        cluster.notes.push_back(cat(
+            reader.path(), ".links: ", from.name, " (", base::joined(from.nics), ") and ", to.name, " (", base::joined(to.nics),
+            ") have no kind of network interface in common: they communicate over ", fallback.name, ", ", format_bandwidth(slow),
+            " per node, latency ", format_latency(fallback.latency), " (default: ", catalogue().fallback_source, ")"));
       }
       cluster.links.push_back(std::move(link));
     }

@@ -199,15 +199,15 @@ TEST(MixedCluster, MistakesSayWhereAndWhatWasMeant) {
   EXPECT_THAT(failure(g + "links: [{from: fast, to: bb, bandwidth: 1Gb/s}]"),
               testing::AllOf(HasSubstr("$.links[0].to"), HasSubstr("fast, b, east or west"), HasSubstr("did you mean \"b\"?")));
   EXPECT_THAT(failure(g + "links: [{from: fast, to: b, bandwidth: 1Gb/s, latency: 1ms}]"),
-              testing::AllOf(HasSubstr("no way from b to fast"), HasSubstr("both: true")));
-  EXPECT_THAT(failure(g + "links: [{from: b, to: b, bandwidth: 1Gb/s}]"), HasSubstr("another group or site"));
+              testing::AllOf(HasSubstr("no path from b to fast"), HasSubstr("both: true")));
+  EXPECT_THAT(failure(g + "links: [{from: b, to: b, bandwidth: 1Gb/s}]"), HasSubstr("a group or site other than"));
   EXPECT_THAT(failure(g + "links: [{from: fast, to: b, bandwidth: 1Gb/s, both: true}, {from: b, to: fast, bandwidth: 1Gb/s}]"),
               HasSubstr("a second link b-fast"));
   EXPECT_THAT(failure(g + "links: [{from: fast, to: b, bandwidth: -1Gb/s}]"), HasSubstr("$.links[0].bandwidth"));
   EXPECT_THAT(failure(g + "inter_group: {bandwidth: 1Gb/s}\nlinks: [{from: fast, to: b, bandwidth: 1Gb/s, both: true}]"),
               HasSubstr("one of inter_group, links and matrix"));
   EXPECT_THAT(failure(g + "egress_price_per_GB: {east-south: 0.1}"), HasSubstr("$.egress_price_per_GB.east-south"));
-  EXPECT_THAT(failure(g + "matrix: m.csv"), HasSubstr("files are opened for a cluster file"));
+  EXPECT_THAT(failure(g + "matrix: m.csv"), HasSubstr("files can be opened only for a cluster file"));
   EXPECT_THAT(failure("{nodes: 1, device: l4, links: []}"), HasSubstr("links"));
   EXPECT_THAT(failure("groups: [{nodes: 1, device: l4, name: b}, {nodes: 1, device: l4}]"),
               HasSubstr("a second group called \"b\""));

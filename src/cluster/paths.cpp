@@ -98,10 +98,10 @@ Status reach_each_other(const SiteGraph& graph, std::int64_t ends) {
     const std::vector<LinkId> next = ways_to(graph, into, target);
     for (std::int64_t from = 0; from < ends; ++from)
       if (from != target && next[static_cast<std::size_t>(from)] < 0)
-        return Error{
-            ErrorKind::bad_input, "links",
-            "no way from " + graph.names[static_cast<std::size_t>(from)] + " to " + graph.names[static_cast<std::size_t>(target)],
-            "links that join all devices in both directions", ""};
+        return Error{ErrorKind::bad_input, "links",
+                     "no path from " + graph.names[static_cast<std::size_t>(from)] + " to " +
+                         graph.names[static_cast<std::size_t>(target)],
+                     "links that connect all devices in both directions", ""};
   }
   return std::nullopt;
 }

@@ -10,7 +10,7 @@ namespace {
 
 Error wrong(std::string found, std::string expected) {
   return {ErrorKind::bad_input, "events", std::move(found), std::move(expected),
-          "all nodes are there at the start, unless an event at time 0 says otherwise"};
+          "all nodes are present at the start, unless an event at time 0 states otherwise"};
 }
 
 }  // namespace
@@ -29,8 +29,8 @@ Status Presence::move_one(std::int64_t node, bool join) {
   std::set<std::int64_t>& from = join ? nodes.away : nodes.here;
   std::set<std::int64_t>& to = join ? nodes.here : nodes.away;
   if (from.erase(node) == 0)
-    return join ? wrong(cat("node:", node, " joins and is there"), "a node that is away")
-                : wrong(cat("node:", node, " leaves and is away"), "a node that is there");
+    return join ? wrong(cat("node:", node, " joins but is already present"), "an absent node")
+                : wrong(cat("node:", node, " leaves but is already absent"), "a present node");
   to.insert(node);
   return std::nullopt;
 }
@@ -40,7 +40,7 @@ Status Presence::move_several(std::size_t group, double count, bool join) {
   std::set<std::int64_t>& from = join ? nodes.away : nodes.here;
   if (count > static_cast<double>(from.size()))
     return wrong(cat(base::fixed(count, 0), " nodes of ", cluster_->groups[group].name, join ? " join" : " leave"),
-                 cat("at most the ", from.size(), join ? " that are away" : " that are there"));
+                 cat("at most the ", from.size(), join ? " absent ones" : " present ones"));
   for (std::int64_t moved = 0; moved < static_cast<std::int64_t>(count); ++moved) {
     const std::int64_t node = join ? *nodes.away.begin() : *std::prev(nodes.here.end());
     if (Status error = move_one(node, join)) return error;

@@ -16,8 +16,8 @@ std::string domain_of(const std::string& name, const NodeGroup& group) {
 std::string fill_note(const std::string& path, const std::string& domain, const NodeGroup& group, std::int64_t segment) {
   const std::int64_t rest = group.nodes % segment;
   return path + ".segment = " + std::to_string(segment) + " nodes of each " + domain_of(domain, group) +
-         ": they are filled in order, the last holds " + std::to_string(rest) +
-         " nodes, and groups of devices may lie across a border";
+         ": they are filled in order, the last one holds " + std::to_string(rest) +
+         " nodes, and groups of devices may span two domains";
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ std::int64_t choose_segment(base::Reader& reader, const NodeGroup& group, const 
   const std::int64_t segment = wanted ? std::min(*wanted, group.nodes) : default_segment(group.nodes, group.domain_nodes);
   if (group.nodes % segment != 0)
     notes.push_back(fill_note(reader.path(), domain, group, segment) +
-                    (wanted ? "" : " (default: no divisor of the nodes lies between half a domain and a whole one)"));
+                    (wanted ? "" : " (default, because no divisor of the nodes lies between half a domain and a whole one)"));
   else if (!wanted && group.nodes > segment)
     notes.push_back(reader.path() + ".segment = " + std::to_string(segment) + " nodes of each " + domain_of(domain, group) +
                     " (default: the largest divisor of " + std::to_string(group.nodes) +
@@ -56,7 +56,7 @@ void check_segment(base::Reader& reader, const Cluster& cluster) {
   const auto joined = [](const NodeGroup& group) { return group.segment > 0; };
   if (!reader.sink().ok() || std::any_of(cluster.groups.begin(), cluster.groups.end(), joined)) return;
   reader.fail("segment", "a segment on nodes without a common domain", "no segment",
-              "it speaks of fabrics whose domain joins several nodes (gb200-nvl72); a fabric that lists its levels says it by "
+              "it is for fabrics whose domain joins several nodes (gb200-nvl72); a fabric that lists its levels states it by "
               "their spans");
 }
 

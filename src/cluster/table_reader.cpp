@@ -56,7 +56,7 @@ Result<TableRow> cells_of(std::string_view line, std::int32_t number, const std:
     if (quoted) {
       const std::size_t close = line.find('"', start + 1);
       if (close == std::string_view::npos)
-        return at_place(where, place, "a quote without its end", "a second \" on the same line");
+        return at_place(where, place, "a quote that is not closed", "a second \" on the same line");
       end = line.find(',', close);
       row.cells.push_back(cell_of(line.substr(start + 1, close - start - 1), place, true));
     } else {

@@ -24,7 +24,7 @@ Error unknown_target(const Cluster& cluster, std::string_view name, const std::s
   expected += links.empty() ? "" : cat(" or a link (", base::listed(links), ")");
   std::string hint = base::suggestion(name, all);
   if (hint.empty() && links.empty() && name.find('-') != std::string_view::npos)
-    hint = "only clusters with links or a matrix between their groups have links of a name";
+    hint = "only clusters with links or a matrix between their groups have named links";
   return {ErrorKind::bad_input, where, base::in_quotes(name), std::move(expected), std::move(hint)};
 }
 

@@ -300,7 +300,7 @@ TEST(Topology, WhatIsWrongWithAGraphIsSaid) {
   SiteGraph graph = line();
   graph.links.pop_back();
   graph.links.erase(graph.links.begin() + 5);  // no link leaves c any more
-  EXPECT_EQ(listed_topology(graph, 3).error().found, "no way from c to a");
+  EXPECT_EQ(listed_topology(graph, 3).error().found, "no path from c to a");
   graph = line();
   graph.links[2].to = 1;
   EXPECT_EQ(listed_topology(graph, 3).error().where, "links[2]");

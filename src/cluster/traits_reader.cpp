@@ -28,7 +28,7 @@ std::string read_name(base::Reader& reader, std::string_view key) {
   std::string name = reader.required_string(key);
   if (reader.has(key) && reader.sink().ok() && !is_name(name))
     reader.fail(key, base::in_quotes(name), "a name of letters, digits, '-', '_' and '.', at most 64 long",
-                "links are called by two names, as in a-b");
+                "links are named after their two ends, as in a-b");
   return name;
 }
 
@@ -70,7 +70,7 @@ void read_speed(base::Reader& reader, std::int64_t first_node, std::int64_t firs
       speed.fail(key, base::in_quotes(key),
                  cat("a node or device of this group: ", range_text("node", first_node, group.nodes), ", ",
                      range_text("rank", first_device, devices)),
-                 "nodes and devices are numbered through the whole cluster, group by group");
+                 "nodes and devices are numbered across the whole cluster, group by group");
       return;
     }
     const double factor = speed.required_real(key, kSlowest, kFastest);
@@ -118,7 +118,7 @@ void check_names(base::Reader& reader, const Cluster& cluster) {
     if (fresh) continue;
     const bool site = i >= cluster.groups.size();
     reader.fail("groups", cat(site ? "a site" : "a second group", " called ", base::in_quotes(names[i])),
-                site ? "another name than that of a group" : "a name for each group",
+                site ? "a name that no group has" : "a name for each group",
                 cat("groups without a name are called a, b, …; here groups[", before->second, "] has it"));
     return;
   }

@@ -184,7 +184,7 @@ Status unpriced_groups(const Plan& plan) {
         for (const LayerRange& r : chunk.ranges)
           if (!r.strategy.partition.empty())
             return Error{ErrorKind::bad_input, where, "operators partitioned in space and time",
-                         "tensor parallelism alone where stages are unlike", ""};
+                         "only tensor parallelism where stages differ", ""};
     }
   }
   return std::nullopt;

@@ -122,7 +122,7 @@ Result<PricedBlock> priced(const CostContext& context, const LayerKind& kind, st
   const int bits = std::bit_width(static_cast<std::uint32_t>(devices)) - 1;
   if (!PartitionFabric::supports(context.fabric.tensor_levels, bits) ||
       !PartitionFabric::supports(context.fabric.data_levels, bits))
-    return Error{ErrorKind::bad_input, "cluster", "nodes or levels that do not hold a power of two of devices",
+    return Error{ErrorKind::bad_input, "cluster", "nodes or levels whose number of devices is not a power of two",
                  "2, 4, 8 … devices at every level", "partition sequences split by bits of the device number"};
   auto graph = block_graph(context.workload.training.sequence, *context.engine, kind, samples);
   if (!graph) return graph.error();
@@ -132,7 +132,7 @@ Result<PricedBlock> priced(const CostContext& context, const LayerKind& kind, st
     if (const auto missing = not_measured(*context.engine, graph->operators[static_cast<std::size_t>(n)],
                                           (*sequences)[static_cast<std::size_t>(n) - 1]))
       return Error{ErrorKind::bad_input, "partition of layer " + kind.name, profile::to_string(*missing),
-                   "operators whose times the profile has", "`espalier profile --partition` measures them"};
+                   "operators that the profile measured", "`espalier profile --partition` measures them"};
   PartitionCosts costs(context, bits);
   BlockLayouts layouts(costs.fabric());
   PricedBlock block{std::move(*graph), {}, {}};

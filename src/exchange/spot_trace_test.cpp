@@ -63,7 +63,7 @@ TEST(SpotTraces, MistakesSayWhere) {
     return trace.ok() ? "" : trace.error().message();
   };
   EXPECT_THAT(failure("bamboo", "0,add,n1\n5,remove,n2\n"),
-              testing::AllOf(HasSubstr("trace.csv:2:10"), HasSubstr("a node that is there")));
+              testing::AllOf(HasSubstr("trace.csv:2:10"), HasSubstr("a present node")));
   EXPECT_THAT(failure("bamboo", "0,ad,n1\n"), HasSubstr("add or remove"));
   EXPECT_THAT(failure("bamboo", "2021-13-01, 10:00:00, 4\n"), HasSubstr("a date as 2021-12-11"));
   EXPECT_THAT(failure("parcae", "0,add,2,x\n5,remove,3,x\n"), HasSubstr("no more nodes than are there"));

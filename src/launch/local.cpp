@@ -158,7 +158,7 @@ Error Crew::first_error() const {
                                       [&](const Process& a, const Process& b) { return weight(a) < weight(b); });
   const std::string who = cat("rank ", first - processes_.begin());
   if (WIFSIGNALED(first->status))
-    return {ErrorKind::limit, who, cat("ended by signal ", WTERMSIG(first->status)), "all ranks to take part until the end", ""};
+    return {ErrorKind::limit, who, cat("ended by signal ", WTERMSIG(first->status)), "all ranks to run to the end", ""};
   const int code = WEXITSTATUS(first->status);
   constexpr ErrorKind kKinds[] = {ErrorKind::internal,   ErrorKind::usage,        ErrorKind::bad_input,
                                   ErrorKind::infeasible, ErrorKind::check_failed, ErrorKind::limit};

@@ -39,7 +39,7 @@ std::vector<std::int64_t> numbers_of(const std::vector<MeasuredOperator>& rows) 
 std::vector<std::int64_t> list(Reader& r, const char* key, std::size_t each) {
   std::vector<std::int64_t> numbers = r.optional_int_list(key, -kLongest, kLongest);
   if (numbers.size() % each == 0) return numbers;
-  r.fail(key, cat(numbers.size(), " numbers"), cat(each, " numbers for each"), "the file is not whole");
+  r.fail(key, cat(numbers.size(), " numbers"), cat(each, " numbers for each"), "the file is incomplete");
   return {};
 }
 
@@ -52,7 +52,7 @@ void read_instructions(Reader& r, MeasuredRank& rank) {
       r.fail("instructions",
              cat("number ", k / kOfInstruction, " from ", i.start_ns, " to ", i.end_ns, " ns with ", i.operators_ns, " and ",
                  i.collectives_ns, " ns inside"),
-             "an end behind its start, and parts that fit between them");
+             "an end after its start, and parts that fit between them");
       return;
     }
     rank.instructions.push_back(i);

@@ -24,7 +24,7 @@ Change change(ActionKind kind, std::int64_t ns, double pause) {
   Change c;
   c.action = kind;
   c.possible = ns > 0;
-  c.what = ns > 0 ? "does something" : "there is one replica";
+  c.what = ns > 0 ? "does something" : "there is only one replica";
   c.iteration_ns = ns;
   c.move.restart_s = pause;
   return c;
@@ -55,7 +55,7 @@ base::Node parsed(const std::string& json) { return base::read_json(json, "json"
 TEST(ChangeText, TheLadderAsATable) {
   const std::string text = lay_out(to_text(ladder()), 0);
   EXPECT_THAT(text, HasSubstr("reshape: does something, 3.000 s a step (4.000 s if it stays, 2.500 s before)"));
-  EXPECT_THAT(text, HasSubstr("there is one replica"));
+  EXPECT_THAT(text, HasSubstr("there is only one replica"));
   EXPECT_THAT(text, HasSubstr("6.0 GiB"));
   EXPECT_THAT(text, HasSubstr("reshape beats stay where the change lasts more than 2.0 min"));
   EXPECT_THAT(text, HasSubstr("as if the change were for good"));

@@ -111,7 +111,7 @@ calibrate::UserCalibration one_run() {
   c.fit->parameters = {{"compute", "", 1.2, 1.26, 0.1, 0.05, false, true}, {"step_s", "", 0.02, 0.02, 0.01, 0.01, true, false}};
   c.fit->runs = {{"run.log", "TP1", 8, 2.0, 1.5, 0, 1.9}};
   c.fit->configurations = 1;
-  c.fit->cross_validation = "none: 1 configuration, 3 are the fewest";
+  c.fit->cross_validation = "none: 1 configuration, 3 is the minimum";
   c.fit->devices_low = 8;
   c.fit->devices_high = 16;
   c.fit->warnings = {"nothing was held out"};

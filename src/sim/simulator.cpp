@@ -41,7 +41,8 @@ Error deadlock(const Program& program, const NetworkModel& engine) {
     const std::int32_t i = engine.blocked(r);
     if (i < 0) continue;
     if (++named > 8)
-      return Error{ErrorKind::internal, "simulator", "deadlock: " + found + "; …", "an order in which everything ends", ""};
+      return Error{ErrorKind::internal, "simulator", "deadlock: " + found + "; …", "an order in which every instruction ends",
+                   ""};
     const Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
     if (!found.empty()) found += "; ";
     found += "rank " + std::to_string(r) + " at " + std::to_string(i) + " (" + std::string(to_string(instruction.kind)) +
@@ -49,7 +50,7 @@ Error deadlock(const Program& program, const NetworkModel& engine) {
     if (instruction.microbatch >= 0) found += ", micro-batch " + std::to_string(instruction.microbatch);
     found += ")";
   }
-  return Error{ErrorKind::internal, "simulator", "deadlock: " + found, "an order in which everything ends", ""};
+  return Error{ErrorKind::internal, "simulator", "deadlock: " + found, "an order in which every instruction ends", ""};
 }
 
 RankOutcome outcome_of(const Program& program, const cost::Costs& costs, const NetworkModel& engine, std::size_t r) {

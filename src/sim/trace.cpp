@@ -114,7 +114,7 @@ void Writer::name_track(std::string& out, const TimelineRank& rank, std::int64_t
 
 void Writer::names(std::string& out, const TimelineRank& rank, std::size_t position) const {
   std::string name = "rank " + std::to_string(rank.device) + " · stage " + std::to_string(rank.stage);
-  if (rank.represents > 1) name += " · stands for " + std::to_string(rank.represents) + " devices";
+  if (rank.represents > 1) name += " · represents " + std::to_string(rank.represents) + " devices";
   if (!lane_.name.empty()) name.append(" · ").append(lane_.name);
   name_track(out, rank, 0, "process_name", name);
   begin_event(out, "M", rank, 0);
