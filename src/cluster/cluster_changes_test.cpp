@@ -120,7 +120,7 @@ TEST(Changes, MistakesSayWhereAndWhatWasMeant) {
   EXPECT_THAT(failure(t + "events: [{time_s: 0, event: slow, target: \"rank:1\", value: 0.5}]"), HasSubstr("a number from 1"));
   EXPECT_THAT(failure(t + "events: [{time_s: 0, event: slow, target: a-b, value: 2}]"), HasSubstr("a node (node:3) or a device"));
   EXPECT_THAT(failure(t + "events: [{time_s: 1, event: leave, target: a}, {time_s: 0, event: join, target: a}]"),
-              HasSubstr("times that do not fall"));
+              HasSubstr("times that do not decrease"));
 }
 
 TEST(ClusterFiles, TablesBesideTheFile) {

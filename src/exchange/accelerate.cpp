@@ -97,8 +97,8 @@ std::string accelerate_yaml(const WrittenPlan& w) {
   const std::int64_t devices = w.job().cluster.devices();
   const auto yes = [](bool flag) { return flag ? "true" : "false"; };
   return cat(head_lines(w.request, "Accelerate 1.15",
-                        cat("The script takes micro-batches of ", w.schedule().micro_batch, " samples a device; ",
-                            w.schedule().microbatches, " of them make a step.")),
+                        cat("The script must use micro-batches of ", w.schedule().micro_batch, " samples per device; ",
+                            w.schedule().microbatches, " of them form a step.")),
              "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: '",
              precision != Precision::fp32 ? std::string(to_string(precision)) : "no", "'\n",
              "num_machines: ", devices / devices_a_node(w.job()), "\nnum_processes: ", devices,

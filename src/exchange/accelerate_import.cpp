@@ -44,7 +44,7 @@ class AccelerateReader {
     machines_ = in_.integer("num_machines", 1, kMostDegree, 1, "nodes");
     if (processes > 0 && processes != request_.devices)
       in_.fail("num_processes", std::to_string(processes), cat(request_.devices, ", the devices of the cluster (rule ACC-PROD)"),
-               "give the cluster that it runs on: --set cluster.nodes=N");
+               "give the cluster on which it runs: --set cluster.nodes=N");
   }
 
   std::string precision() {
@@ -55,7 +55,7 @@ class AccelerateReader {
   }
 
   void batch() {
-    const std::int64_t steps = in_.integer("gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches a step");
+    const std::int64_t steps = in_.integer("gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches per step");
     out_.sequence_length = request_.sequence_length;
     const std::int64_t global = request_.micro_batch > 0 && request_.global_batch == 0
                                     ? capped_product({request_.micro_batch, steps, out_.strategy.dp})
@@ -101,16 +101,16 @@ class AccelerateReader {
     const std::string policy =
         in_.word(key, {"TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"}, "TRANSFORMER_BASED_WRAP", "units of FSDP");
     if (policy == "NO_WRAP")
-      in_.fail(key, policy,
-               "TRANSFORMER_BASED_WRAP: without a wrap policy the whole model is one unit, so that every device gathers all "
-               "parameters and holds all "
-               "gradients at once, as if nothing were sharded, and runs out of memory with models that need sharding",
-               cat("--ignore ", key, " predicts a unit for each block"));
+      in_.fail(
+          key, policy,
+          "TRANSFORMER_BASED_WRAP: without a wrap policy the whole model is one unit. Every device then gathers all parameters "
+          "and holds all gradients at once, as if nothing were sharded, and a model that needs sharding runs out of memory",
+          cat("--ignore ", key, " predicts one unit per block"));
     if (policy == "SIZE_BASED_WRAP")
       out_.notes.push_back(
-          cat(key, " = ", policy, ": units of --fsdp_min_num_params parameters are predicted as one for each block"));
+          cat(key, " = ", policy, ": units of --fsdp_min_num_params parameters are predicted as one unit per block"));
     if (policy != "NO_WRAP" && !in_.has(key))
-      out_.notes.push_back(cat("no ", key, ": a unit for each block is predicted; with NO_WRAP the whole model would be one"));
+      out_.notes.push_back(cat("no ", key, ": one unit per block is predicted; with NO_WRAP the whole model would be one unit"));
   }
 
   void offload() {
@@ -120,7 +120,7 @@ class AccelerateReader {
       offloads = true;
       const Strategy& s = out_.strategy;
       if (!s.shards_parameters() && s.data_ranks() > 1)
-        in_.fail(key, "True", "False: parameters on the host have a price under ZeRO 3 alone");
+        in_.fail(key, "True", "False: parameters on the host can be priced only under ZeRO 3");
     }
     if (offloads) out_.strategy.offload = Offload::parameters;
   }
@@ -138,7 +138,7 @@ class AccelerateReader {
     const std::int64_t tp = size("tp", "tp"), cp = size("cp", "cp"), sp = size("sp", "sequence parallelism");
     if (sp > 1)
       in_.fail("parallelism_config.parallelism_config_sp_size", std::to_string(sp),
-               "1: ALST's sequence parallelism is no part of fsdp2 here");
+               "1: ALST's sequence parallelism is not part of fsdp2 here");
     if (any && version == 1) in_.fail("fsdp_config.fsdp_version", "1", "2, which parallelism_config needs (rule ACC-FSDP2)");
     if (any && capped_product({replicas, shard, tp, cp}) != request_.devices)
       in_.fail("parallelism_config.parallelism_config_dp_shard_size",
@@ -153,7 +153,7 @@ class AccelerateReader {
   void second() {
     out_.engine = "accelerate-fsdp";
     const bool reshards =
-        in_.flag("fsdp_config.fsdp_reshard_after_forward", true, "parameters are gathered again for the backward pass");
+        in_.flag("fsdp_config.fsdp_reshard_after_forward", true, "gather parameters again for the backward pass");
     out_.strategy.zero = reshards ? ZeroStage::parameters : ZeroStage::gradients;
   }
 
@@ -183,9 +183,10 @@ class AccelerateReader {
     inner.ignored.clear();
     if (path != nullptr) {
       in_.list({ImportedKey::Kind::read, path->key, path->value, "its settings are in that file", path->line});
-      auto text = request_.file ? request_.file(path->value)
-                                : Result<std::string>(Error{ErrorKind::bad_input, request_.name, "a file that it names",
-                                                            "one that can be read", ""});
+      auto text =
+          request_.file
+              ? request_.file(path->value)
+              : Result<std::string>(Error{ErrorKind::bad_input, request_.name, "a file named in it", "a readable file", ""});
       if (!text) return text.error();
       inner.name = path->value;
       inner.text = std::move(*text);
@@ -219,7 +220,7 @@ class AccelerateReader {
     if (out_.precision == "fp32" && !says(section + ".enabled")) out_.precision = word;
     if (out_.precision == section) out_.precision = word;
     if (out_.precision != word && out_.precision != "fp32")
-      in_.fail("mixed_precision", word, cat(out_.precision, ", as the JSON says"), "Accelerate refuses both");
+      in_.fail("mixed_precision", word, cat(out_.precision, ", as in the JSON"), "Accelerate rejects two different values");
   }
 
   std::string own_json() {
@@ -227,7 +228,7 @@ class AccelerateReader {
     w.begin_object();
     if (in_.has("deepspeed_config.gradient_accumulation_steps"))
       w.key("gradient_accumulation_steps")
-          .value(in_.integer("deepspeed_config.gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches a step"));
+          .value(in_.integer("deepspeed_config.gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches per step"));
     w.key("zero_optimization").begin_object().key("stage").value(in_.integer("deepspeed_config.zero_stage", 0, 3, 2, "zero"));
     if (in_.has("deepspeed_config.offload_optimizer_device"))
       w.key("offload_optimizer")

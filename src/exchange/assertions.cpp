@@ -209,7 +209,7 @@ Status broken_assertions(const AssertionTable& table, const ConfigurationRequest
     add(hints, rule.hint);
   }
   if (broken.empty()) return std::nullopt;
-  return Error{ErrorKind::check_failed, request.name, cat("settings against ", broken),
+  return Error{ErrorKind::check_failed, request.name, cat("settings that violate ", broken),
                cat("what ", table.version, " asserts: ", expected), hints};
 }
 

@@ -137,7 +137,7 @@ TEST(Assertions, TermsAreArithmetic) {
   EXPECT_FALSE(broken_assertions(table, on_eight(), {{"tp", "4", 1, 0}}));
   const auto broken = broken_assertions(table, on_eight(), {{"tp", "3", 1, 0}});
   ASSERT_TRUE(broken);
-  EXPECT_EQ(broken->found, "settings against W");
+  EXPECT_EQ(broken->found, "settings that violate W");
   EXPECT_EQ(broken->expected, "what X 1 asserts: divides (x.py:1)");
   EXPECT_EQ(broken->hint, "h");
   EXPECT_FALSE(broken_assertions(table, on_eight(), {}));                         // tp is unknown and decides nothing

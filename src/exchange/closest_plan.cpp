@@ -156,7 +156,7 @@ std::optional<Pipeline> made_uniform(const ExportTarget& t, const Pipeline& own,
   if (!one || !is_legal(t.facts, one->strategy, one->schedule)) return std::nullopt;
   Pipeline out = with_configuration(t, own, *one);
   const std::string with =
-      cat("; written with ", label(one->strategy), " for all layers, equal replicas, devices in their order");
+      cat("; written with ", label(one->strategy), " for all layers, equal replicas and devices in the default order");
   std::set<std::string> left;
   for (const Fault& f : faults_of(t, out)) left.insert(f.id);
   for (const Fault& f : faults)
@@ -177,7 +177,7 @@ void take_usual_overlap(const ExportTarget& t, Pipeline& now, std::vector<std::s
   const Overlap usual = always_overlapped(*t.engine, t.facts, c.strategy, c.schedule);
   if (c.strategy.overlap == usual) return;
   for (const Fault& f : faults_of(t, now))
-    if (f.id.ends_with("-OVERLAP-ALWAYS")) lost.push_back(cat(f.id, ": ", f.text, "; written so"));
+    if (f.id.ends_with("-OVERLAP-ALWAYS")) lost.push_back(cat(f.id, ": ", f.text, "; written with the engine's setting"));
   c.strategy.overlap = usual;
   now = with_configuration(t, now, c);
 }
@@ -214,7 +214,7 @@ Error refused(const ExportTarget& t, const std::vector<Fault>& faults) {
   for (const Fault& f : faults) found += cat(found.empty() ? "" : "; ", f.id, ": ", f.text);
   const std::string& engine = t.format.engine.empty() ? t.format.name : t.format.engine;
   return {ErrorKind::check_failed, t.format.name, found,
-          cat("degrees, batch and devices that ", engine, " has: what it cannot be told besides is left out"),
+          cat("degrees, batch and devices that ", engine, " supports: other features that it cannot express are left out"),
           t.format.engine.empty() ? std::string() : cat("espalier plan --engine ", engine, " finds what it can run")};
 }
 

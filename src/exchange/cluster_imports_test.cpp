@@ -193,7 +193,7 @@ TEST(NodeLinksMade, UnequalGroupsCountAsPcie) {
   links.nvlinks[0][1] = links.nvlinks[1][0] = 4;
   const ImportedCluster c = made(links, "a40");
   EXPECT_THAT(spans(c), ElementsAre(3));
-  EXPECT_THAT(c.notes, testing::Contains(HasSubstr("counted as PCIe alone")));
+  EXPECT_THAT(c.notes, testing::Contains(HasSubstr("counted as PCIe only")));
 }
 
 // A table shows only PCIe for eight H100s. Their NVLinks stay where the table may hide them, and PCIe counts where it
@@ -210,7 +210,7 @@ TEST(NodeLinksMade, HiddenLinksAreTheUsualOnes) {
   links.shown = LinksShown::yes;
   const ImportedCluster pcie = made(links, "h100-sxm-80gb");
   EXPECT_THAT(spans(pcie), ElementsAre(4, 8));
-  EXPECT_THAT(pcie.notes, testing::Contains(HasSubstr("PCIe alone is counted")));
+  EXPECT_THAT(pcie.notes, testing::Contains(HasSubstr("only PCIe is counted")));
 }
 
 std::string rocm(const std::string& text, const std::string& device = "mi300x") {
@@ -232,7 +232,7 @@ TEST(RocmTopology, OneHopIsALink) {
   EXPECT_THAT(rocm(head + "GPU0   0            XGMI\nGPU1   XGMI\n"), HasSubstr("rocm.txt:4: found 1 cell in the row of GPU1"));
   EXPECT_THAT(rocm(head + "GPU1   XGMI         0\n"), HasSubstr("no row of GPU0"));
   EXPECT_THAT(rocm(head + "GPU0   0            FOO\nGPU1   XGMI         0\n"), HasSubstr("\"FOO\" in the row of GPU0"));
-  EXPECT_THAT(rocm(head + "GPU0   0            XGMI\nGPU1   PCIE         0\n"), HasSubstr("unlike the way back"));
+  EXPECT_THAT(rocm(head + "GPU0   0            XGMI\nGPU1   PCIE         0\n"), HasSubstr("differs from the opposite direction"));
   EXPECT_THAT(rocm(head + rows, ""), HasSubstr("--device: found no device"));
 }
 

@@ -210,7 +210,7 @@ Result<ConfigurationDiff> changed(const FileTask& task, const PlanSettings& befo
 
 /// Returns the diff without a text, because a block of printed arguments cannot be edited.
 ConfigurationDiff without_text(ConfigurationDiff diff) {
-  diff.why = "the file is what the framework printed: the launch script has to be changed";
+  diff.why = "the file is output of the framework: change the launch script instead";
   diff.differs.clear();
   diff.text.clear();
   for (ConfigurationEdit& edit : diff.edits) edit.line = 0;
@@ -265,7 +265,7 @@ std::string to_text(const ConfigurationDiff& diff, const std::string& name) {
     out += cat("  ", base::pad_right(where, 10), e.key, value, "\n");
   }
   if (!diff.why.empty()) out += cat("  ", diff.why, "\n");
-  if (!diff.differs.empty()) out += cat("  With these changes alone the file gives another plan: ", diff.differs, "\n");
+  if (!diff.differs.empty()) out += cat("  With these changes alone, the file yields a different plan: ", diff.differs, "\n");
   return out;
 }
 

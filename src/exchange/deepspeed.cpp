@@ -84,8 +84,8 @@ std::string deepspeed_settings(const WrittenPlan& w) {
 Result<std::string> deepspeed_file(const WrittenPlan& w) {
   std::string text = deepspeed_settings(w);
   if (!w.request.launcher) return text;
-  return to_text(LaunchFile{"DeepSpeed 0.19; your script takes deepspeed.add_config_arguments", "ds_config.json", std::move(text),
-                            torchrun_starter(w.job()), "--deepspeed --deepspeed_config FILE"},
+  return to_text(LaunchFile{"DeepSpeed 0.19; your script must call deepspeed.add_config_arguments", "ds_config.json",
+                            std::move(text), torchrun_starter(w.job()), "--deepspeed --deepspeed_config FILE"},
                  w.request);
 }
 
@@ -94,7 +94,7 @@ Result<std::string> write_deepspeed(const ExportRequest& request) { return writt
 }  // namespace
 
 Exporter deepspeed_json() {
-  return {kDeepspeed,       "DeepSpeed's JSON (0.19), of plans without a pipeline",
+  return {kDeepspeed,       "DeepSpeed's JSON (0.19), for plans without a pipeline",
           "ds_config.json", write_deepspeed,
           kDeepspeed,       all_launchers(),
           deepspeed_rules,  deepspeed_fault};

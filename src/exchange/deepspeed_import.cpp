@@ -34,7 +34,8 @@ class DeepSpeedReader {
     const std::int64_t tp = in_.integer("tensor_parallel.autotp_size", 0, kMostDegree, 0, "tp (0: none)");
     const std::int64_t ulysses = in_.integer("sequence_parallel_size", 1, kMostDegree, 1, "sp ulysses over");
     if (tp > 1 && ulysses > 1)
-      in_.fail("sequence_parallel_size", std::to_string(ulysses), "1 beside tensor parallelism: one group of ranks does either");
+      in_.fail("sequence_parallel_size", std::to_string(ulysses),
+               "1 with tensor parallelism: a group of ranks does one or the other");
     s.tp = static_cast<std::int32_t>(std::max<std::int64_t>({1, tp, ulysses}));
     if (ulysses > 1) s.sp = SequenceParallel::ulysses;
     s.dp = static_cast<std::int32_t>(std::max<std::int64_t>(1, request_.devices / s.tp));
@@ -60,7 +61,7 @@ class DeepSpeedReader {
     const std::string device = in_.word(key, {"none", "cpu", "nvme"}, "none", "offload of the optimizer");
     const bool older = in_.has("zero_optimization.cpu_offload") &&
                        in_.flag("zero_optimization.cpu_offload", false, "offload of the optimizer (older key)");
-    if (device == "nvme") in_.fail(key, device, "none or cpu: states on disks have no price");
+    if (device == "nvme") in_.fail(key, device, "none or cpu: states on disk cannot be priced");
     const bool optimizer = zero && (device == "cpu" || older), parameters = offloaded_parameters(optimizer);
     const bool activations = offloaded_checkpoints();
     Offload& o = out_.strategy.offload;
@@ -78,10 +79,12 @@ class DeepSpeedReader {
     const char* key = "zero_optimization.offload_param.device";
     const std::string device =
         in_.has(key) ? in_.word(key, {"none", "cpu", "nvme"}, "none", "offload of the parameters") : "none";
-    if (device == "nvme") in_.fail(key, device, "none or cpu: parameters on disks have no price");
+    if (device == "nvme") in_.fail(key, device, "none or cpu: parameters on disk cannot be priced");
     if (device != "cpu") return false;
-    if (stage_ != 3) in_.fail(key, device, "none: it belongs to stage 3");
-    if (!optimizer) in_.fail(key, device, "none, or offload_optimizer as well: parameters alone in host memory have no price");
+    if (stage_ != 3) in_.fail(key, device, "none: it requires stage 3");
+    if (!optimizer)
+      in_.fail(key, device,
+               "none, or offload_optimizer as well: parameters in host memory without the optimizer cannot be priced");
     return true;
   }
 
@@ -96,7 +99,7 @@ class DeepSpeedReader {
     const std::int64_t micro =
         in_.integer("train_micro_batch_size_per_gpu", 0, kMostDegree, 0, "micro-batch (0: from the others)");
     const std::int64_t steps =
-        in_.integer("gradient_accumulation_steps", 0, kMostSamples, 0, "micro-batches a step (0: from the others)");
+        in_.integer("gradient_accumulation_steps", 0, kMostSamples, 0, "micro-batches per step (0: from the others)");
     const std::int64_t dp = out_.strategy.dp;
     // The file counts every rank of a tensor group as one with separate samples (deepspeed/runtime/config.py:471,
     // :602).
@@ -109,7 +112,7 @@ class DeepSpeedReader {
       in_.fail("train_batch_size", std::to_string(global),
                cat("micro-batch ", own, steps > 0 ? cat(" · ", steps, " steps") : "", " · ", ranks,
                    " ranks, or a multiple (rule DS-BATCH)"),
-               "the ranks are the devices / sequence_parallel_size; those of a tensor group count each");
+               "the ranks are the devices / sequence_parallel_size; each rank of a tensor group counts");
     if (global > 0 && micro == 0 && own == 0)
       in_.fail("train_batch_size", std::to_string(global), cat("at least one sample for each of ", ranks, " ranks"));
     const std::int64_t length = in_.integer("sequence_length", 0, kMostSamples, 0, "sequence length");
@@ -122,7 +125,7 @@ class DeepSpeedReader {
   void precision() {
     const bool bf16 = in_.flag("bf16.enabled", in_.flag("bfloat16.enabled", false, "precision bf16"), "precision bf16");
     const bool fp16 = in_.flag("fp16.enabled", false, "precision fp16");
-    if (bf16 && fp16) in_.fail("fp16.enabled", "true beside bf16", "one of them");
+    if (bf16 && fp16) in_.fail("fp16.enabled", "true together with bf16", "one of them");
     in_.word("optimizer.type", {"Adam", "AdamW", "FusedAdam", "DeepSpeedCPUAdam"}, "Adam", "optimizer");
     out_.optimizer = "adam";
     out_.precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
@@ -142,17 +145,17 @@ class DeepSpeedReader {
     const bool two_bytes = in_.flag(weights, false, "master weights and gradients in bf16");
     const bool all = in_.flag(moments, false, "moments of Adam in bf16") && two_bytes;
     if (two_bytes && !all)
-      in_.fail(weights, "true", cat("false, or ", moments, " as well: moments in fp32 of weights in bf16 have no price"));
+      in_.fail(weights, "true", cat("false, or ", moments, " as well: fp32 moments of bf16 weights cannot be priced"));
     if (all && out_.precision != "fp32" && out_.precision != "fp16") out_.engine += "+bf16-states";
   }
 
   /// Handles "auto", which the Trainer's arguments or Accelerate's mixed_precision fill in.
   void filled(const char* key) {
     if (request_.precision.empty())
-      in_.fail(key, "auto", "bf16, fp16 or fp32: the training script says it, this file does not",
+      in_.fail(key, "auto", "bf16, fp16 or fp32: the training script sets it, this file does not",
                "--set training.precision=bf16");
     out_.precision = request_.precision;
-    in_.list({ImportedKey::Kind::read, "training.precision", out_.precision, "fills what is auto", 0});
+    in_.list({ImportedKey::Kind::read, "training.precision", out_.precision, "fills in what is auto", 0});
   }
 
   const ConfigurationRequest& request_;
@@ -179,12 +182,12 @@ void take_batch(SettingReader& reader, const ConfigurationRequest& request, std:
                 std::int64_t replicas, ImportedConfiguration& out) {
   micro = said_or(reader, "micro-batch", micro, request.micro_batch, "--micro-batch");
   global = said_or(reader, "global batch", global, request.global_batch, "--global-batch");
-  if (micro == 0) reader.lacks("no micro-batch", "the samples that a device takes at once", "--micro-batch N");
+  if (micro == 0) reader.lacks("no micro-batch", "the samples per device and pass", "--micro-batch N");
   if (global == 0 && micro > 0) {
     global = micro * replicas;
-    reader.list({ImportedKey::Kind::defaulted, "--global-batch", std::to_string(global), "one micro-batch a replica", 0});
+    reader.list({ImportedKey::Kind::defaulted, "--global-batch", std::to_string(global), "one micro-batch per replica", 0});
   }
-  if (out.sequence_length == 0) reader.lacks("no sequence length", "the tokens of a sample", "--sequence-length N");
+  if (out.sequence_length == 0) reader.lacks("no sequence length", "the tokens per sample", "--sequence-length N");
   out.global_batch = global;
   out.schedule.micro_batch = static_cast<std::int32_t>(std::clamp<std::int64_t>(micro, 1, kMostDegree));
   out.schedule.microbatches = 0;
@@ -195,7 +198,7 @@ void take_recompute(SettingReader& reader, const ConfigurationRequest& request, 
   Recompute& r = out.strategy.recompute;
   if (request.recompute.empty()) {
     if (r.kind == RecomputeKind::none)
-      reader.list({ImportedKey::Kind::defaulted, "--recompute", "none", "recomputation, which the training script says", 0});
+      reader.list({ImportedKey::Kind::defaulted, "--recompute", "none", "recomputation, which the training script sets", 0});
     return;
   }
   r = {request.recompute == "full"   ? RecomputeKind::full
@@ -208,7 +211,7 @@ void take_recompute(SettingReader& reader, const ConfigurationRequest& request, 
                          cat("none, selective, full, or some of ", listed(RecomputeModules::all())));
     r.modules = *modules;
   }
-  reader.list({ImportedKey::Kind::read, "--recompute", request.recompute, "said on the command line", 0});
+  reader.list({ImportedKey::Kind::read, "--recompute", request.recompute, "set on the command line", 0});
 }
 
 }  // namespace espalier::exchange

@@ -137,7 +137,7 @@ Result<KeyTable> read_key_table(std::string_view yaml, const std::string& where)
   if (!sink.ok()) return *sink.first();
   if (fault.empty()) fault = index_of(out);
   if (fault.empty()) fault = broken_reference(out);
-  if (!fault.empty()) return Error{ErrorKind::bad_input, where, fault, "a row for each key, with one verdict", ""};
+  if (!fault.empty()) return Error{ErrorKind::bad_input, where, fault, "one row per key, with one verdict", ""};
   return out;
 }
 

@@ -96,7 +96,7 @@ const std::vector<TraceFormat>& trace_formats() {
       {"bamboo", "Bamboo's spot traces: time_ms,add|remove,node; or date,time,instances", exchange::read_bamboo_trace},
       {"parcae", "Parcae's spot traces: time_ms,add|remove|no-op,nodes; or time_ms,instances", exchange::read_parcae_trace},
       {"sailor", "Sailor's traces: time_s,gpus", exchange::read_sailor_trace},
-      {"counts", "time_s,nodes: how many there are from then on", exchange::read_counts_trace}};
+      {"counts", "time_s,nodes: the number of nodes from that time on", exchange::read_counts_trace}};
   return rows;
 }
 

@@ -101,7 +101,7 @@ class FlagScan {
     if (error_) return *error_;
     if (out_.flags.empty())
       return Error{ErrorKind::bad_input, where_, "no flag", "flags such as --tensor-model-parallel-size 8",
-                   cat("a list of flags, a launch script that holds them, or a log with the printed arguments", sources())};
+                   cat("a list of flags, a launch script with flags, or a log with the printed arguments", sources())};
     out_.sources = std::move(script_.sources);
     return std::move(out_);
   }
@@ -111,7 +111,7 @@ class FlagScan {
     std::string out;
     for (const ShellScript::Source& source : script_.sources)
       out +=
-          cat("; it sources ", source.path, ": --with ", source.path.substr(source.path.rfind('/') + 1), " reads that file, too");
+          cat("; it sources ", source.path, ": --with ", source.path.substr(source.path.rfind('/') + 1), " also reads that file");
     return out;
   }
 
@@ -165,7 +165,7 @@ class FlagScan {
     if (name.empty() || before.empty() || is_value(i + 1) || script_.assigned.count(name) > 0) return false;
     if (is_new(name))
       out_.variables.push_back({ImportedKey::Kind::not_understood, "$" + name, "",
-                                "assigned nowhere in the file: the flags that it may hold are not read", word.token.line});
+                                "not assigned in the file: flags that it may hold are not read", word.token.line});
     return true;
   }
 
@@ -178,7 +178,7 @@ class FlagScan {
     if (name.empty() || !is_new(name)) return;
     const auto kind = word.fallback ? ImportedKey::Kind::defaulted : ImportedKey::Kind::read;
     out_.variables.push_back({kind, "$" + name, value,
-                              word.fallback          ? "the script's default, unless the environment says otherwise"
+                              word.fallback          ? "the script's default, unless the environment overrides it"
                               : !word.source.empty() ? word.source
                                                      : "assigned in the script",
                               word.assigned > 0 || !word.source.empty() ? word.assigned : word.token.line});
@@ -201,7 +201,7 @@ class FlagScan {
     if (!fresh && at->second.value != setting.value) {
       error_ =
           Error{ErrorKind::bad_input, cat(where_, ":", setting.line), cat(setting.written, " ", base::in_quotes(setting.value)),
-                cat(base::in_quotes(at->second.value), ", as line ", at->second.line, " says"), "one value for each flag"};
+                cat(base::in_quotes(at->second.value), ", as in line ", at->second.line), "one value per flag"};
       return;
     }
     if (!fresh) return;

@@ -30,7 +30,7 @@ std::string own_strategies(const Job& job, const Pipeline& pipeline) {
         if (all.recompute.kind == RecomputeKind::full && own.recompute.layers == std::min(blocks, all.recompute.layers))
           own.recompute = all.recompute;
         if (blocks == 0) own.recompute = all.recompute;
-        if (chunk.ranges.size() > 1 || own != all) return "layers with strategies of their own";
+        if (chunk.ranges.size() > 1 || own != all) return "layers with different strategies";
       }
   return "";
 }
@@ -128,7 +128,7 @@ std::vector<std::string> options_of_script(const Plan& plan) {
 /// there are none.
 std::string lost_lines(const ExportRequest& request) {
   std::string out;
-  for (const std::string& what : left_to_script(request.plan)) out += cat("# from the script that trains: ", what, "\n");
+  for (const std::string& what : left_to_script(request.plan)) out += cat("# from the training script: ", what, "\n");
   for (const std::string& lost : request.lost) out += cat("# not as planned: ", lost, "\n");
   return out;
 }
@@ -140,7 +140,7 @@ std::vector<std::string> left_to_script(const Plan& plan) {
   if (freezes_weights(plan.training)) out.emplace_back("adapters and frozen parts");
   const Lengths& lengths = plan.training.lengths;
   if (lengths.any() && lengths.packing != Packing::none)
-    out.push_back(cat("samples made of several sequences (packing: ", to_string(lengths.packing), ")"));
+    out.push_back(cat("samples that pack several sequences (packing: ", to_string(lengths.packing), ")"));
   for (std::string& option : options_of_script(plan)) out.push_back(std::move(option));
   return out;
 }
@@ -156,10 +156,11 @@ std::string head_lines(const ExportRequest& r, std::string_view tool, std::strin
 namespace espalier {
 
 Error to_error(const FormatFault& fault, const Exporter& format) {
-  const std::string hint = !fault.hint.empty()     ? fault.hint
-                           : format.engine.empty() ? std::string()
-                                                   : base::cat("espalier plan --engine ", format.engine,
-                                                               " finds what it can run; --allow-lossy writes what can be said");
+  const std::string hint = !fault.hint.empty() ? fault.hint
+                           : format.engine.empty()
+                               ? std::string()
+                               : base::cat("espalier plan --engine ", format.engine,
+                                           " finds what it can run; --allow-lossy writes the nearest plan that can be expressed");
   return {ErrorKind::check_failed, format.name, base::cat(fault.id, ": ", fault.found), fault.expected, hint};
 }
 

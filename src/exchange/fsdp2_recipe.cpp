@@ -67,7 +67,7 @@ std::string settings(const WrittenPlan& w) {
   }
   return cat(
       "REPLICATE, SHARD, CP, TP = ", s.dp / shard, ", ", shard, ", ", s.cp, ", ", s.tp, "\nSHARDED = ", python_bool(sharded),
-      "  # False: replicas are whole\nSEQUENCE_PARALLEL = ", python_bool(s.sp == SequenceParallel::megatron),
+      "  # False: replicas are not sharded\nSEQUENCE_PARALLEL = ", python_bool(s.sp == SequenceParallel::megatron),
       "  # of the tensor-parallel plan\nMICRO_BATCH, MICRO_BATCHES, SEQUENCE = ", schedule.micro_batch, ", ",
       schedule.microbatches, ", ", w.plan().training.sequence.main,
       "\nPRECISION = ", python_text(std::string(to_string(w.plan().training.precision))),
@@ -114,11 +114,10 @@ constexpr const char* kImports =
     "from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts\n\n";
 
 Result<std::string> fsdp2_file(const WrittenPlan& w) {
-  std::string text =
-      cat(head_lines(w.request, "PyTorch 2.11",
-                     "planned(model, blocks, mesh()) shards a model whose blocks are a ModuleList; the script that trains "
-                     "takes micro-batches and precision from here."),
-          kImports, settings(w), kBody);
+  std::string text = cat(head_lines(w.request, "PyTorch 2.11",
+                                    "planned(model, blocks, mesh()) shards a model whose blocks are a ModuleList; the training "
+                                    "script takes micro-batches and precision from here."),
+                         kImports, settings(w), kBody);
   if (!w.request.launcher) return text;
   return to_text(LaunchFile{"PyTorch 2.11; your script imports planned_fsdp", "planned_fsdp.py", std::move(text),
                             cat("env PYTHONPATH=\"$(dirname FILE)${PYTHONPATH:+:$PYTHONPATH}\" ", torchrun_starter(w.job())), ""},

@@ -130,25 +130,25 @@ Importer galvatron_strategy() {
           true,
           {{"strategy", "galvatron_config_*.json", true}},
           {{"sequence-parallel",
-            "whether tensor groups have Megatron's sequence parallelism, yes or no: a launch flag, not in the file", "yes"}},
+            "whether tensor groups use Megatron's sequence parallelism, yes or no: a launch flag, not in the file", "yes"}},
           read_strategy};
 }
 
 Importer galvatron_profile() {
   return {"galvatron-profile",
-          "the best plan by Galvatron's costs over its profile files",
+          "the best plan by Galvatron's cost model and its profile files",
           true,
           {{"computation", "computation_profiling_*.json", true},
            {"memory", "memory_profiling_*.json", true},
            {"allreduce", "allreduce_bandwidth_*.json", true},
-           {"p2p", "p2p_bandwidth_*.json; without it plans have one stage", false},
-           {"overlap", "overlap_coefficient.json (default: 1, no slow-down)", false},
-           {"sp", "sp_time_*.json; without it times follow from the all-reduce bandwidth", false}},
-          {{"budget", "memory of a device, 36GiB; empty: what the job's devices offer", ""},
-           {"default-dp", "type of layers without ZeRO-3: ddp or zero2", "zero2"},
-           {"reduce-at-end", "whether gradients are reduced once a step, yes or no (Galvatron's no_async_grad_reduce)", "no"},
-           {"pp", "only so many stages; 0: any", "0"},
-           {"chunks", "only so many micro-batches; 0: any", "0"}},
+           {"p2p", "p2p_bandwidth_*.json; without it, plans have one stage", false},
+           {"overlap", "overlap_coefficient.json (default: 1, no slowdown)", false},
+           {"sp", "sp_time_*.json; without it, times follow from the all-reduce bandwidth", false}},
+          {{"budget", "memory per device, such as 36GiB; empty: that of the job's devices", ""},
+           {"default-dp", "data-parallel type of layers without ZeRO-3: ddp or zero2", "zero2"},
+           {"reduce-at-end", "whether gradients are reduced once per step, yes or no (Galvatron's no_async_grad_reduce)", "no"},
+           {"pp", "only this number of stages; 0: any", "0"},
+           {"chunks", "only this number of micro-batches; 0: any", "0"}},
           read_profile};
 }
 

@@ -116,8 +116,8 @@ Result<galvatron::MemoryProfile> memory_of(const Job& job, const LayerKind& bloc
     if (run.recomputed || layer.activation_mb.count(run.tp) > 0) continue;
     const auto adds = of_a_block(peaks, run.tp, false);
     if (!adds)
-      return refused(cat("memory of tp ", run.tp, " without its pairs"),
-                     "runs of one and of two blocks, of two counts of samples");
+      return refused(cat("memory of tp ", run.tp, " without its paired runs"),
+                     "runs with one and with two blocks, each for two sample counts");
     layer.activation_mb[run.tp] = megabytes(adds->per_sample);
     add_ends(one, run.tp, peaks.line(run.tp, 1, false, 1, 0), *adds);
     add_ends(first, run.tp, peaks.line(run.tp, 2, false, 2, 0), *adds);
@@ -196,7 +196,7 @@ Result<std::vector<ProfileFile>> galvatron_profile(const Job& job, const Machine
   const LayerKind& block = job.model.layer(1);
   for (std::size_t l = 2; l + 1 < job.model.layers.size(); ++l)
     if (job.model.layers[l] != job.model.layers[1])
-      return refused("blocks of several kinds", "blocks that are alike, as Galvatron's profiler has them");
+      return refused("blocks of several kinds", "equal blocks, as in Galvatron's profiler");
   std::vector<ProfileFile> out;
   const std::string precision = job.training.precision == Precision::fp32 ? "fp32" : "bf16";
   out.push_back(

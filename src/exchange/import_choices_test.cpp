@@ -95,7 +95,7 @@ TEST(Auto, IsFilledByAcceleratesMixedPrecision) {
   EXPECT_EQ(read("accelerate", named("{}", "mixed_precision: bf16\n")).precision, "bf16");
   EXPECT_EQ(read("accelerate", named("{\"bf16\": {\"enabled\": false}}", "mixed_precision: bf16\n")).precision, "fp32");
   EXPECT_THAT(refusal("accelerate", named("{\"fp16\": {\"enabled\": true}}", "mixed_precision: bf16\n")),
-              HasSubstr("found mixed_precision = bf16; expected fp16, as the JSON says"));
+              HasSubstr("found mixed_precision = bf16; expected fp16, as in the JSON"));
 }
 
 // ---- known, not modelled ------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ TEST(FlagLines, VariablesBehindValuesEndThem) {
   ASSERT_EQ(unknown->variables.size(), 2u);
   EXPECT_EQ(unknown->variables[0].key, "$EXTRA");
   EXPECT_EQ(unknown->variables[0].kind, ImportedKey::Kind::not_understood);
-  EXPECT_THAT(unknown->variables[0].meaning, HasSubstr("assigned nowhere in the file"));
+  EXPECT_THAT(unknown->variables[0].meaning, HasSubstr("not assigned in the file"));
   const auto known =
       read_flag_lines("EXTRA=\"--sequence-parallel\"\nNONE=\"\"\n--num-query-groups 8 $EXTRA\n--tp 2 $NONE\n", "x.sh");
   ASSERT_TRUE(known.ok());

@@ -68,7 +68,7 @@ TEST(LaunchCases, BatchScriptOfSlurm) {
   EXPECT_EQ(key_of(c, "overlap_p2p_comm_warmup_flush").kind, ImportedKey::Kind::not_modelled);
   for (const char* key : {"membind", "wait", "cpus_per_task"})
     EXPECT_EQ(key_of(c, key).kind, ImportedKey::Kind::without_effect) << key;
-  EXPECT_EQ(key_of(c, "$SLURM_GPUS_PER_NODE").meaning, "of the #SBATCH lines");
+  EXPECT_EQ(key_of(c, "$SLURM_GPUS_PER_NODE").meaning, "from the #SBATCH lines");
   EXPECT_THAT(refusal("megatron-args", request_of(kSwissAi, 16, 4)), HasSubstr("--nnodes = 128; expected 64 devices"));
 }
 
@@ -105,7 +105,7 @@ TEST(LaunchCases, SourcedFileIsAskedForByName) {
   // slime sets bf16 and the distributed optimizer by itself, and the answer lists that.
   EXPECT_EQ(c.precision, "bf16");
   EXPECT_EQ(c.strategy.zero, ZeroStage::optimizer);
-  EXPECT_THAT(c.notes, Contains(HasSubstr("slime sets what the file leaves open: bf16 = True")));
+  EXPECT_THAT(c.notes, Contains(HasSubstr("slime sets what the file leaves unset: bf16 = True")));
   request.with = {{"models.sh", std::string(kSlimeModel).replace(std::string(kSlimeModel).find("([1]*94)"), 8, "[0]*1+[1]*93")}};
   request.model_state = State::absent;
   EXPECT_THAT(refusal("megatron-args", request), HasSubstr("--moe-layer-freq [0]*1+[1]*93"));
@@ -128,8 +128,8 @@ TEST(LaunchCases, FlagsThatMegatronTurnsOff) {
   const ImportedConfiguration c = read("megatron-args", request);
   EXPECT_EQ(c.strategy.sp, SequenceParallel::none);
   EXPECT_EQ(c.strategy.order, RankOrder::tp_cp_dp_pp);
-  EXPECT_THAT(c.notes, ElementsAre("--sequence-parallel changes nothing: --tensor-model-parallel-size is 1",
-                                   "--use-tp-pp-dp-mapping changes nothing: --pipeline-model-parallel-size is 1"));
+  EXPECT_THAT(c.notes, ElementsAre("--sequence-parallel has no effect: --tensor-model-parallel-size is 1",
+                                   "--use-tp-pp-dp-mapping has no effect: --pipeline-model-parallel-size is 1"));
 }
 
 // In github.com/modelscope/ms-swift, examples/train/megatron/moe/moe.sh, the model comes from a Hugging Face folder.
@@ -162,10 +162,10 @@ TEST(LaunchCases, FlagsThatAgreeWithTheModel) {
   request.model_state = State::given;
   request.model_layers = 61;
   request.model_fields = {{"q_lora_rank", "1536"}, {"kv_lora_rank", "512"}, {"qk_nope_head_dim", "128"}};
-  EXPECT_EQ(key_of(read("megatron-args", request), "q_lora_rank").meaning, "as --model has it");
+  EXPECT_EQ(key_of(read("megatron-args", request), "q_lora_rank").meaning, "as in --model");
   request.model_fields.front().second = "768";
   EXPECT_THAT(refusal("megatron-args", request),
-              HasSubstr("--q-lora-rank = 1536; expected a configuration without it: the model that is given"));
+              HasSubstr("--q-lora-rank = 1536; expected a configuration without it: the given model"));
 }
 
 // In github.com/pytorch/torchtitan/issues/1789, only the loss is compiled.

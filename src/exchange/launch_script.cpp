@@ -95,12 +95,11 @@ std::string torchrun_of(const Nodes& nodes, const std::string& rank, const std::
 }
 
 std::string for_torchrun(const LaunchText& t) {
-  return cat("#!/usr/bin/env bash\n",
-             head_of(t,
-                     "Start it on every node with NODE_RANK and MASTER_ADDR set; what the plan does not decide follows as "
-                     "arguments."),
-             "set -euo pipefail\n\n", exports_of(t.script), arrays_of(t.script), "\nexec ",
-             torchrun_of(t.nodes, "\"${NODE_RANK:-0}\"", "\"${MASTER_ADDR:-127.0.0.1}\""), " \\\n  ", program_of(t.script));
+  return cat(
+      "#!/usr/bin/env bash\n",
+      head_of(t, "Start it on every node with NODE_RANK and MASTER_ADDR set; pass what the plan does not decide as arguments."),
+      "set -euo pipefail\n\n", exports_of(t.script), arrays_of(t.script), "\nexec ",
+      torchrun_of(t.nodes, "\"${NODE_RANK:-0}\"", "\"${MASTER_ADDR:-127.0.0.1}\""), " \\\n  ", program_of(t.script));
 }
 
 std::string job_name(const Plan& plan) {
@@ -124,12 +123,11 @@ constexpr const char* kMpiAddress =
     "export MASTER_PORT=\"${MASTER_PORT:-29500}\"\n\n";
 
 std::string for_sbatch(const LaunchText& t) {
-  return cat(sbatch_lines(t.plan, t.nodes),
-             head_of(t, "sbatch FILE ARGUMENTS; what the plan does not decide follows as arguments."), "set -euo pipefail\n\n",
-             exports_of(t.script), arrays_of(t.script),
+  return cat(sbatch_lines(t.plan, t.nodes), head_of(t, "sbatch FILE ARGUMENTS; pass what the plan does not decide as arguments."),
+             "set -euo pipefail\n\n", exports_of(t.script), arrays_of(t.script),
              "\n# SLURM_NODEID counts in the order of scontrol's list: node k holds ranks ", t.nodes.devices, "k to ",
              t.nodes.devices, "k + ", t.nodes.devices - 1, ".\n", kSlurmAddress,
-             "# Every node expands what stands in single quotes; what was planned comes as its arguments.\n"
+             "# Every node expands the text in single quotes; its arguments hold the plan.\n"
              "srun --wait=60 --kill-on-bad-exit=1 bash -c 'exec ",
              torchrun_of(t.nodes, "\"$SLURM_NODEID\"", "\"$MASTER_ADDR\""), " \"$@\"' bash \\\n  ", program_of(t.script));
 }
@@ -143,10 +141,10 @@ std::string for_mpirun(const LaunchText& t) {
   std::string carried = "-x MASTER_ADDR -x MASTER_PORT";
   for (const auto& [name, value] : t.script.environment) carried += cat(" -x ", name);
   return cat("#!/usr/bin/env bash\n",
-             head_of(t, cat("Start it once, beside a file hostfile with a line \"NAME slots=", t.nodes.devices,
-                            "\" for each node; what the plan does not decide follows as arguments.")),
+             head_of(t, cat("Start it once, next to a file hostfile with a line \"NAME slots=", t.nodes.devices,
+                            "\" for each node; pass what the plan does not decide as arguments.")),
              "set -euo pipefail\n\n", exports_of(t.script), arrays_of(t.script), kMpiAddress,
-             "# Ranks fill the hosts one after the other; torch binds threads itself.\nexec mpirun -np ",
+             "# Ranks fill one host after another; torch binds threads itself.\nexec mpirun -np ",
              t.nodes.count * t.nodes.devices, " -N ", t.nodes.devices, " --hostfile hostfile --bind-to none ", carried,
              " \\\n  bash -c '", kRankOfMpi, "' bash \\\n  ", program_of(t.script));
 }
@@ -189,7 +187,7 @@ std::string train_job(const Plan& plan, const Nodes& nodes) {
 }
 
 std::string for_kubeflow(const LaunchText& t) {
-  std::string out = head_of(t, "kubectl apply -f FILE; put your image and what the plan does not decide into it.");
+  std::string out = head_of(t, "kubectl apply -f FILE; first add your image and what the plan does not decide.");
   out += cat(train_job(t.plan, t.nodes), yaml_environment(t.script), "    command:\n", yaml_item("torchrun"), "    args:\n",
              yaml_words(t.script.in_image.empty() ? t.script.program : t.script.in_image));
   for (const auto& [heading, flags] : t.script.groups)
@@ -221,10 +219,10 @@ std::string file_in_shell(const LaunchFile& file) {
   return cat("CONFIG=$(cat <<'ESPALIER'\n", file.text, "ESPALIER\n)\n");
 }
 
-constexpr const char* kScriptFollows = "Your script and its arguments follow as arguments.";
+constexpr const char* kScriptFollows = "Pass your script and its arguments as arguments.";
 
 std::string file_kubeflow(const LaunchFile& file, const ExportRequest& r, const Nodes& nodes) {
-  return cat(head_of(r, file.engine, "kubectl apply -f FILE; put your image and your script into it."), train_job(r.plan, nodes),
+  return cat(head_of(r, file.engine, "kubectl apply -f FILE; first add your image and your script."), train_job(r.plan, nodes),
              "    command:\n", yaml_item("bash"), yaml_item("-c"), "    args:\n",
              yaml_item(on_a_node(file, "\"$PET_NODE_RANK\"", "\"$PET_MASTER_ADDR\"")), yaml_item("bash"), yaml_item(file.text),
              yaml_item("train.py", "yours"));
@@ -249,8 +247,8 @@ std::string to_text(const LaunchFile& file, const ExportRequest& r) {
     case Launcher::mpirun:
       return cat(
           "#!/usr/bin/env bash\n",
-          head_of(r, file.engine, cat("Start it once, beside a file hostfile with a line for each node. ", kScriptFollows)),
-          strict, file_in_shell(file), kMpiAddress, "# One process a node, which starts the ranks there.\nexec mpirun -np ",
+          head_of(r, file.engine, cat("Start it once, next to a file hostfile with a line for each node. ", kScriptFollows)),
+          strict, file_in_shell(file), kMpiAddress, "# One process per node starts the ranks there.\nexec mpirun -np ",
           nodes.count, " -N 1 --hostfile hostfile --bind-to none -x MASTER_ADDR -x MASTER_PORT \\\n  bash -c '",
           on_a_node(file, "\"$OMPI_COMM_WORLD_RANK\"", "\"$MASTER_ADDR\""), "'", tail);
     case Launcher::kubeflow: return file_kubeflow(file, r, nodes);

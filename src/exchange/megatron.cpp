@@ -94,7 +94,7 @@ Flags parallelism(const WrittenPlan& w) {
   }
   if (s.ep > 1) out.push_back({"--expert-model-parallel-size", std::to_string(s.ep), ""});
   if (active_parameter_count(model) < parameter_count(model))
-    out.push_back({"--expert-tensor-parallel-size", std::to_string(s.etp), "null would mean the tensor degree"});
+    out.push_back({"--expert-tensor-parallel-size", std::to_string(s.etp), "unset would mean the tensor degree"});
   if (!evenly_cut(model, w.pipeline)) {
     out.push_back({"--pipeline-model-parallel-layout", megatron_layout(model, w.pipeline), "stages are cut unevenly"});
   } else if (schedule.virtual_stages > 1) {
@@ -102,10 +102,10 @@ Flags parallelism(const WrittenPlan& w) {
   }
   if (schedule.stages > 1 && !s.overlap.p2p && schedule.virtual_stages > 1)
     out.push_back({"--no-overlap-p2p-communication", "", ""});
-  if (s.order == RankOrder::tp_cp_pp_dp) out.push_back({"--use-tp-pp-dp-mapping", "", "replicas lie furthest apart"});
+  if (s.order == RankOrder::tp_cp_pp_dp) out.push_back({"--use-tp-pp-dp-mapping", "", "replicas are furthest apart"});
   if (offloads_activations(s.offload))
     out.push_back({"--cpu-offloading-num-layers", std::to_string(model.blocks() - 1),
-                   "activations of all blocks but one, as many as there may be, wait in host memory"});
+                   "activations of all blocks but one (the maximum) wait in host memory"});
   return out;
 }
 
@@ -119,10 +119,10 @@ Flags data_parallelism(const Strategy& s) {
   if (s.overlap.param_gather) out.push_back({"--overlap-param-gather", "", ""});
   if (s.overlap.tp) out.push_back({"--tp-comm-overlap", "", "needs Transformer Engine with userbuffers"});
   if (offloads_optimizer(s.offload)) {
-    if (!s.shards_optimizer()) out.push_back({"--use-distributed-optimizer", "", "asked for by the offload; one data rank"});
+    if (!s.shards_optimizer()) out.push_back({"--use-distributed-optimizer", "", "required by the offload; one data rank"});
     out.push_back({"--optimizer-cpu-offload", "", "master weights and moments in host memory"});
     out.push_back({"--overlap-cpu-optimizer-d2h-h2d", "", ""});
-    out.push_back({"--use-precision-aware-optimizer", "", "asked for by the offload; types as without it"});
+    out.push_back({"--use-precision-aware-optimizer", "", "required by the offload; does not change types"});
   }
   return out;
 }
@@ -183,7 +183,7 @@ Flags megatron_recomputation(const WrittenPlan& w) {
   if (r.layers >= most_blocks_in_a_chunk(w.job().model, w.pipeline))
     return {{"--recompute-granularity", "full", ""},
             {"--recompute-method", "uniform", ""},
-            {"--recompute-num-layers", "1", "every layer by itself"}};
+            {"--recompute-num-layers", "1", "every layer separately"}};
   return {{"--recompute-granularity", "full", ""},
           {"--recompute-method", "block", ""},
           {"--recompute-num-layers", std::to_string(r.layers), "the first of every chunk"}};
@@ -287,7 +287,7 @@ std::string unknown_option(const Job&, const Plan& plan, const Pipeline&) {
 
 constexpr std::array kMegatronOnly = {
     FormatRow{"OPTIONS", "flags can say the options of the engine", unknown_option, "options whose flags data/engines.yaml names",
-              "it is set in the script that trains; the plan of the engine without it can be written"},
+              "set it in the training script; a plan of the engine without it can be written"},
 };
 
 constexpr FormatRows kMegatronRows = {kMegatron, kMegatron, kMegatronPrefix, kMegatronOnly};

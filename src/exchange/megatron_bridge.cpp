@@ -27,7 +27,7 @@ std::string options_of(const Job&, const Plan& plan, const Pipeline&) {
 
 constexpr std::array kBridgeOnly = {
     FormatRow{"NO-OPTIONS", "the engine has no options", options_of, "the engine without options",
-              "they are set in the recipe that this one changes; the plan of the engine without them can be written"},
+              "set them in the recipe that this one changes; a plan of the engine without them can be written"},
 };
 
 constexpr FormatRows kBridgeRows = {kBridge, kBridge, kBridgePrefix, kBridgeOnly};
@@ -53,7 +53,7 @@ void add_pipeline(const WrittenPlan& w, Settings& out) {
   const bool interleaved = schedule.virtual_stages > 1;
   out.push_back({"model.pipeline_model_parallel_size", number(schedule.stages), ""});
   out.push_back({"model.virtual_pipeline_model_parallel_size", interleaved && !uneven ? number(schedule.virtual_stages) : "None",
-                 uneven ? "the layout says it" : ""});
+                 uneven ? "given by the layout" : ""});
   out.push_back(
       {"model.pipeline_model_parallel_layout", uneven ? python_text(megatron_layout(w.job().model, w.pipeline)) : "None", ""});
   if (schedule.stages > 1) out.push_back({"model.pipeline_dtype", cat("torch.", type_name(w.plan().training.precision)), ""});
@@ -84,9 +84,10 @@ Settings bridge_recomputation(const WrittenPlan& w) {
             {"model.recompute_num_layers", "None", ""}};
   }
   const bool all = r.layers >= most_blocks_in_a_chunk(w.job().model, w.pipeline);
-  return {{"model.recompute_granularity", "'full'", ""},
-          {"model.recompute_method", all ? "'uniform'" : "'block'", ""},
-          {"model.recompute_num_layers", number(all ? 1 : r.layers), all ? "every layer by itself" : "the first of every chunk"}};
+  return {
+      {"model.recompute_granularity", "'full'", ""},
+      {"model.recompute_method", all ? "'uniform'" : "'block'", ""},
+      {"model.recompute_num_layers", number(all ? 1 : r.layers), all ? "every layer separately" : "the first of every chunk"}};
 }
 
 void add_data_parallelism(const Job& job, const Strategy& s, Settings& out) {
@@ -97,17 +98,17 @@ void add_data_parallelism(const Job& job, const Strategy& s, Settings& out) {
   if (s.shards_optimizer()) out.push_back({"ddp.num_distributed_optimizer_instances", number(s.data_ranks() / s.shard), ""});
   out.push_back({"ddp.overlap_grad_reduce", python_bool(s.overlap.grad_reduce), ""});
   out.push_back({"ddp.overlap_param_gather", python_bool(s.overlap.param_gather), ""});
-  out.push_back({"optimizer.overlap_param_gather", python_bool(s.overlap.param_gather), "both are asked"});
+  out.push_back({"optimizer.overlap_param_gather", python_bool(s.overlap.param_gather), "both are checked"});
   if (offloads_activations(s.offload)) {
     out.push_back({"model.cpu_offloading", "True", "activations wait in host memory"});
     out.push_back({"model.cpu_offloading_num_layers", number(job.model.blocks() - 1), "at most all but one"});
-    out.push_back({"model.cpu_offloading_weights", "False", "activations alone"});
+    out.push_back({"model.cpu_offloading_weights", "False", "activations only"});
   }
   out.push_back({"optimizer.optimizer_cpu_offload", python_bool(offloads_optimizer(s.offload)), ""});
   if (offloads_optimizer(s.offload))
-    out.push_back({"optimizer.overlap_cpu_optimizer_d2h_h2d", "True", "copies beside the host's update"});
+    out.push_back({"optimizer.overlap_cpu_optimizer_d2h_h2d", "True", "copies during the host's update"});
   if (offloads_optimizer(s.offload))
-    out.push_back({"optimizer.use_precision_aware_optimizer", "True", "asked for by the offload; types as without it"});
+    out.push_back({"optimizer.use_precision_aware_optimizer", "True", "required by the offload; does not change types"});
 }
 
 std::string bridge_recipe(const WrittenPlan& w) {
@@ -130,10 +131,9 @@ std::string bridge_recipe(const WrittenPlan& w) {
            ", overlap_param_gather=", python_bool(s.overlap.param_gather), ")"),
        ""});
   return cat(
-      head_lines(
-          w.request, "Megatron-Bridge 0.6",
-          "planned(cfg) takes the ConfigContainer of a recipe of this model. As a program: RECIPE=MODULE:FUNCTION, started on "
-          "every rank."),
+      head_lines(w.request, "Megatron-Bridge 0.6",
+                 "planned(cfg) takes the ConfigContainer of a recipe of this model. As a program: set RECIPE=MODULE:FUNCTION and "
+                 "start it on every rank."),
       "import importlib\nimport os\n\nimport torch\nfrom megatron.bridge.training.comm_overlap import CommOverlapConfig\n\n\n"
       "def planned(cfg):\n",
       assignments("cfg", out),

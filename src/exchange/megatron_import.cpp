@@ -53,7 +53,7 @@ void set_by_programs(MegatronFile& file) {
       file.settings.push_back({key, value});
       set += cat(set.empty() ? "" : ", ", key, " = ", value);
     }
-    if (!set.empty()) file.programs.push_back(cat(program.name, " sets what the file leaves open: ", set));
+    if (!set.empty()) file.programs.push_back(cat(program.name, " sets what the file leaves unset: ", set));
   }
 }
 
@@ -159,7 +159,7 @@ class MegatronReader {
   }
   /// Checks that the number of layers is known, since a share of them needs it.
   bool has_layers() {
-    if (layers_ == 0) in_.lacks("no --num-layers", "the layers, of which stages have a share", "--model config.json");
+    if (layers_ == 0) in_.lacks("no --num-layers", "the number of layers to divide into stages", "--model config.json");
     return layers_ > 0;
   }
   /// Lists sourced files, which may hold the missing flags.
@@ -175,8 +175,8 @@ class MegatronReader {
 
   void of_cluster(std::string_view key, std::int64_t count) {
     if (count > 0 && count != request_.devices && in_.ok())
-      in_.fail(key, std::to_string(count), cat(request_.devices, " devices, which the cluster has"),
-               "give the cluster that it runs on: --set cluster.nodes=N");
+      in_.fail(key, std::to_string(count), cat(request_.devices, " devices, those of the cluster"),
+               "give the cluster on which it runs: --set cluster.nodes=N");
   }
   void world() {
     if (in_.has("world_size")) of_cluster("world_size", degree("world_size", 0, "devices"));
@@ -205,9 +205,7 @@ class MegatronReader {
     s.dp = 0;
   }
   /// Lists a flag that the framework ignores here.
-  void idle(std::string_view key, std::string_view why) {
-    out_.notes.push_back(cat(in_.spelled(key), " changes nothing: ", why));
-  }
+  void idle(std::string_view key, std::string_view why) { out_.notes.push_back(cat(in_.spelled(key), " has no effect: ", why)); }
   void experts() {
     out_.strategy.etp = 0;  // the tensor degree, where the model has experts
     const Setting* etp = in_.find("expert_tensor_parallel_size");
@@ -225,7 +223,7 @@ class MegatronReader {
     };
     if (all("a2a")) out_.strategy.cp_kind = ContextParallelKind::all_to_all;
     if (!all("a2a") && !all("p2p"))
-      in_.fail("cp_comm_type", kinds->value, "p2p (a ring) or a2a, for all layers", "others have no price here");
+      in_.fail("cp_comm_type", kinds->value, "p2p (a ring) or a2a, for all layers", "others cannot be priced here");
     in_.list({ImportedKey::Kind::read, kinds->key, kinds->value, cat("cp_kind ", to_string(out_.strategy.cp_kind)), kinds->line,
               kinds->written});
   }
@@ -250,8 +248,7 @@ class MegatronReader {
     const std::int64_t blocks = in_.has(key) ? in_.integer(key, 0, kMostDegree, 0, "blocks whose activations are offloaded") : 0;
     if (blocks > 0 && blocks != layers_ - 1)
       in_.fail(key, std::to_string(blocks),
-               cat("0 or ", std::max<std::int64_t>(0, layers_ - 1),
-                   ": activations on the host of a part of the blocks have no price"));
+               cat("0 or ", std::max<std::int64_t>(0, layers_ - 1), ": host activations of only some blocks cannot be priced"));
     if (blocks > 0) out_.strategy.offload = Offload::activations;
     offload_of_optimizer();
   }
@@ -265,10 +262,11 @@ class MegatronReader {
     o = offloads_activations(o) ? Offload::optimizer_activations : Offload::optimizer;
     const double share = in_.real("optimizer_offload_fraction", 0, 1, 1, "share of the states on the host");
     if (share < 1)
-      in_.fail("optimizer_offload_fraction", base::six_digits(share), "1: a part of the states on the host has no price");
+      in_.fail("optimizer_offload_fraction", base::six_digits(share),
+               "1: states that are only partly on the host cannot be priced");
     const char* overlap = "overlap_cpu_optimizer_d2h_h2d";
-    if (!in_.flag(overlap, false, "copies beside the update of the host"))
-      in_.list({ImportedKey::Kind::not_modelled, overlap, "False", "copies are predicted beside the update of the host", 0});
+    if (!in_.flag(overlap, false, "copies during the update of the host"))
+      in_.list({ImportedKey::Kind::not_modelled, overlap, "False", "copies are predicted during the update of the host", 0});
   }
 
   void batch() {
@@ -277,10 +275,10 @@ class MegatronReader {
     const std::int64_t length = in_.integer("seq_length", 0, kMostSamples, 0, "sequence length");
     out_.sequence_length = said_or(in_, "seq_length", length, request_.sequence_length, "--sequence-length");
     const std::int64_t global =
-        in_.integer("global_batch_size", 0, kMostSamples, 0, "global batch (0: one micro-batch a replica)");
+        in_.integer("global_batch_size", 0, kMostSamples, 0, "global batch (0: one micro-batch per replica)");
     out_.global_batch = said_or(in_, "global_batch_size", global, request_.global_batch, "--global-batch");
-    if (micro == 0) in_.lacks("no --micro-batch-size", "the samples of a micro-batch", "--micro-batch N");
-    if (out_.sequence_length == 0) in_.lacks("no --seq-length", "the tokens of a sample", "--sequence-length N");
+    if (micro == 0) in_.lacks("no --micro-batch-size", "the samples per micro-batch", "--micro-batch N");
+    if (out_.sequence_length == 0) in_.lacks("no --seq-length", "the tokens per sample", "--sequence-length N");
     out_.schedule.micro_batch = static_cast<std::int32_t>(std::max<std::int64_t>(1, micro));
     out_.schedule.microbatches = 0;
     const std::int64_t replicas = request_.devices / capped_product({out_.strategy.tp, out_.strategy.cp, out_.schedule.stages});
@@ -306,15 +304,15 @@ class MegatronReader {
     if (group == nullptr) return;
     const std::int64_t size = in_.number_of(*group, 1, kMostDegree);
     if (out_.schedule.virtual_stages > 1 && size != pp)
-      return in_.fail(group->key, group->value, cat(pp, ", the stages: another order of the micro-batches has no price"),
-                      "leave it out: the stages are its default");
-    in_.list({ImportedKey::Kind::read, group->key, group->value, "micro-batches in turn, as many as stages", group->line,
-              group->written});
+      return in_.fail(group->key, group->value, cat(pp, ", the stages: another order of the micro-batches cannot be priced"),
+                      "omit it: the number of stages is its default");
+    in_.list(
+        {ImportedKey::Kind::read, group->key, group->value, "micro-batches in turn, one per stage", group->line, group->written});
   }
 
   std::int64_t virtual_stages(std::int32_t pp) {
     const std::int64_t chunks = in_.integer("num_virtual_stages_per_pipeline_rank", 0, kMostDegree, 0, "vpp");
-    const std::int64_t layers = in_.integer("num_layers_per_virtual_pipeline_stage", 0, kMostDegree, 0, "layers of a chunk");
+    const std::int64_t layers = in_.integer("num_layers_per_virtual_pipeline_stage", 0, kMostDegree, 0, "layers per chunk");
     const std::int64_t printed = in_.integer("virtual_pipeline_model_parallel_size", 0, kMostDegree, 0, "vpp");
     if (chunks > 0) return chunks;
     if (printed > 0) return printed;
@@ -328,9 +326,9 @@ class MegatronReader {
   void uneven(std::int32_t pp) {
     const std::string layout = in_.text("pipeline_model_parallel_layout", "", "layout of the stages");
     const std::int64_t first =
-        in_.integer("decoder_first_pipeline_num_layers", 0, kMostDegree, 0, "blocks of the first stage (0: as the others)");
+        in_.integer("decoder_first_pipeline_num_layers", 0, kMostDegree, 0, "blocks of the first stage (0: like the others)");
     const std::int64_t last =
-        in_.integer("decoder_last_pipeline_num_layers", 0, kMostDegree, 0, "blocks of the last stage (0: as the others)");
+        in_.integer("decoder_last_pipeline_num_layers", 0, kMostDegree, 0, "blocks of the last stage (0: like the others)");
     const bool embedding = in_.flag("account_for_embedding_in_pipeline_split", false, "the embedding counts as a layer");
     const bool loss = in_.flag("account_for_loss_in_pipeline_split", false, "the loss counts as a layer");
     if (!layout.empty())
@@ -363,9 +361,10 @@ class MegatronReader {
       return in_.fail("decoder_first_pipeline_num_layers", cat(first, ", last ", last),
                       "stages without virtual stages, or a layout");
     if (rest < 0 || (middle == 0 ? rest != 0 : rest % middle != 0))
-      return in_.fail("decoder_first_pipeline_num_layers", cat(first, ", last ", last),
-                      middle == 0 ? cat("counts that add up to the ", layers_, " layers: no stage lies between the ends")
-                                  : cat("counts that leave a multiple of ", middle, " of the ", layers_, " layers"));
+      return in_.fail(
+          "decoder_first_pipeline_num_layers", cat(first, ", last ", last),
+          middle == 0 ? cat("counts that add up to the ", layers_, " layers: there is no stage between the first and the last")
+                      : cat("counts that leave a multiple of ", middle, " of the ", layers_, " layers"));
     for (std::int32_t i = 0; i < pp; ++i) {
       const std::int64_t own = i == 0 && first > 0       ? first
                                : i + 1 == pp && last > 0 ? last
@@ -414,7 +413,7 @@ class MegatronReader {
     out_.precision = !switched_off(fp8) ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
     if (out_.precision == "fp32")
       out_.notes.emplace_back(
-          "no --bf16 and no --fp16: Megatron-LM trains in fp32, and so it is predicted; --set training.precision=bf16 predicts "
+          "no --bf16 and no --fp16: Megatron-LM trains in fp32, so fp32 is predicted; --set training.precision=bf16 predicts "
           "bf16");
     out_.optimizer = in_.word("optimizer", {"adam", "sgd"}, "adam", "optimizer");
   }
@@ -437,8 +436,8 @@ class MegatronReader {
     const bool deep = in_.flag("moe_enable_deepep", false, "DeepEP");
     if (dispatcher == "flex" || deep) option("flex-dispatcher");
     if (dispatcher == "allgather" && experts)
-      in_.fail("moe_token_dispatcher_type", "allgather", "alltoall or flex: all-gathers of tokens have no price here");
-    if (in_.flag("overlap_moe_expert_parallel_comm", false, "exchanges of experts beside compute")) option("overlap-experts");
+      in_.fail("moe_token_dispatcher_type", "allgather", "alltoall or flex: all-gathers of tokens cannot be priced here");
+    if (in_.flag("overlap_moe_expert_parallel_comm", false, "exchanges of experts during compute")) option("overlap-experts");
     graphs();
     if (in_.flag("grad_reduce_in_bf16", false, "gradients in bf16")) option("bf16-gradients");
     moments();
@@ -462,12 +461,12 @@ class MegatronReader {
   void graphs() {
     const std::string implementation =
         in_.word("cuda_graph_impl", {"none", "local", "transformer_engine", "full_iteration"}, "none", "CUDA graphs");
-    const std::string scope = in_.text("cuda_graph_scope", "full", "what CUDA graphs hold");
+    const std::string scope = in_.text("cuda_graph_scope", "full", "contents of CUDA graphs");
     if (implementation == "none") return;
     if (implementation == "full_iteration" || scope.find("full_iteration") != std::string::npos) return option("cuda-graphs");
     if (implementation == "transformer_engine" && scope.find("moe_router") != std::string::npos) return option("moe-graphs");
     in_.fail("cuda_graph_impl", cat(implementation, ", scope ", scope),
-             "full_iteration, or transformer_engine with the router in its scope", "graphs of other parts have no price here");
+             "full_iteration, or transformer_engine with the router in its scope", "graphs of other parts cannot be priced here");
   }
 
   const ConfigurationRequest& request_;

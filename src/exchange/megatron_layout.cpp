@@ -29,14 +29,14 @@ class LayoutExpansion {
  private:
   std::string group(int depth) {
     std::string out;
-    if (depth > 8) fault_ = "parentheses more than eight deep";
+    if (depth > 8) fault_ = "more than eight nested parentheses";
     while (fault_.empty() && at_ < text_.size() && text_[at_] != ')') {
       const char c = text_[at_++];
       if (c == ',' || c == ' ') continue;
       std::string unit(1, c);
       if (c == '(') {
         unit = group(depth + 1);
-        if (fault_.empty() && at_ == text_.size()) fault_ = "a '(' that does not end";
+        if (fault_.empty() && at_ == text_.size()) fault_ = "a '(' without its ')'";
         ++at_;
       } else if (std::string_view("EtmL|").find(c) == std::string_view::npos) {
         fault_ = base::cat("the character '", std::string(1, c), "'");
@@ -75,9 +75,10 @@ MegatronLayout read_megatron_layout(std::string_view text) {
   LayoutExpansion expansion(text);
   const std::string flat = expansion.run();
   if (!expansion.fault().empty()) return {{}, expansion.fault()};
-  if (std::count(flat.begin(), flat.end(), 'm') > 0) return {{}, "layers of multi-token prediction (m), which no plan here has"};
+  if (std::count(flat.begin(), flat.end(), 'm') > 0)
+    return {{}, "layers of multi-token prediction (m), which plans do not support"};
   if (std::count(flat.begin(), flat.end(), 'E') != 1 || std::count(flat.begin(), flat.end(), 'L') != 1)
-    return {{}, "not one E and one L"};
+    return {{}, "not exactly one E and one L"};
   if (!flat.starts_with('E') || !flat.ends_with('L')) return {{}, "an E that is not first, or an L that is not last"};
   MegatronLayout out;
   out.blocks.push_back(0);

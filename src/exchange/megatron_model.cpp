@@ -77,9 +77,9 @@ bool in_every_layer(const std::string& frequency) {
 
 void read_experts(SettingReader& reader, MegatronShape& s) {
   s.experts = reader.integer("num_experts", 0, kMostHeads, 0, "experts");
-  s.topk = reader.integer("moe_router_topk", 1, kMostHeads, 2, "experts a token");
+  s.topk = reader.integer("moe_router_topk", 1, kMostHeads, 2, "experts per token");
   s.expert_ffn = reader.integer("moe_ffn_hidden_size", 0, kMostWidth, 0, "width of an expert (0: ffn-hidden-size)");
-  const std::string frequency = reader.text("moe_layer_freq", "1", "every so many layers has experts");
+  const std::string frequency = reader.text("moe_layer_freq", "1", "interval of layers with experts");
   if (s.experts > 0 && !in_every_layer(frequency)) s.why_not = cat(reader.spelled("moe_layer_freq"), " ", frequency);
 }
 
@@ -93,8 +93,8 @@ MegatronShape read_shape(SettingReader& reader, std::int64_t layers) {
   s.bias = reader.flag("add_bias_linear", true, "biases in linears");
   // Dumps print the fusions of both activations. validate_args switches that of GELU off where there is no bias.
   if (s.swiglu || !s.bias) reader.pass_over("bias_gelu_fusion", "nothing to fuse: no bias before a GELU");
-  if (!s.swiglu) reader.pass_over("bias_swiglu_fusion", "another activation's");
-  s.tied = !reader.flag("untie_embeddings_and_output_weights", false, "embedding and head apart");
+  if (!s.swiglu) reader.pass_over("bias_swiglu_fusion", "for another activation");
+  s.tied = !reader.flag("untie_embeddings_and_output_weights", false, "untied embedding and head");
   s.positions = reader.integer("max_position_embeddings", 0, kMostWidth, 0, "positions");
   s.epsilon = reader.real("norm_epsilon", 0, 1, 1e-5, "epsilon of norms");
   read_vocabulary(reader, s);
@@ -176,8 +176,8 @@ std::string config_of(const MegatronShape& s, const std::string& family) {
 }
 
 std::string of_no_family(const MegatronShape& s) {
-  return cat("blocks of no family that is known here: ", s.swiglu ? "gated" : "plain", " MLP, ", s.rms ? "RMSNorm" : "LayerNorm",
-             ", ", s.rope ? "rotary" : "learned", " positions, ", s.bias ? "" : "no ", "biases", s.experts > 0 ? ", experts" : "",
+  return cat("blocks of an unknown family: ", s.swiglu ? "gated" : "plain", " MLP, ", s.rms ? "RMSNorm" : "LayerNorm", ", ",
+             s.rope ? "rotary" : "learned", " positions, ", s.bias ? "" : "no ", "biases", s.experts > 0 ? ", experts" : "",
              s.qk_norm ? ", norms of queries and keys" : "");
 }
 

@@ -68,13 +68,13 @@ class NcclTopology {
     pugi::xml_document document;
     const pugi::xml_parse_result parsed = document.load_buffer(request_.text.data(), request_.text.size());
     if (!parsed)
-      return fault(parsed.offset, cat("XML that cannot be parsed (", parsed.description(), ")"), "XML", "is the file cut off?");
+      return fault(parsed.offset, cat("XML that cannot be parsed (", parsed.description(), ")"), "XML", "is the file truncated?");
     const pugi::xml_node system = document.child("system");
     if (!system)
       return fault(0, "no <system>", "NCCL's topology: <system version=\"1\">", "NCCL_TOPO_DUMP_FILE=topo.xml writes it");
     const std::string version = system.attribute("version").as_string();
     if (version != "1" && version != "2")
-      return fault(system.offset_debug(), cat("version \"", version.substr(0, 40), "\""), "version 1, or 2 as RCCL writes it",
+      return fault(system.offset_debug(), cat("version \"", version.substr(0, 40), "\""), "version 1, or version 2 from RCCL",
                    "NCCL_TOPO_DUMP_FILE=topo.xml writes one");
     amd_ = version == "2";
     for (const pugi::xml_node child : system.children()) {
@@ -103,7 +103,7 @@ class NcclTopology {
   }
   void fail(const pugi::xml_node& node, std::string found, std::string expected) {
     if (!error_)
-      error_ = fault(node.offset_debug(), std::move(found), std::move(expected), "NCCL_TOPO_DUMP_FILE writes a sound one");
+      error_ = fault(node.offset_debug(), std::move(found), std::move(expected), "NCCL_TOPO_DUMP_FILE writes a valid one");
   }
 
   std::int64_t number(const pugi::xml_node& node, const char* name, std::int64_t low, std::int64_t high) {
@@ -220,7 +220,7 @@ class NcclTopology {
     std::map<std::string, std::size_t> by_bus;
     for (std::size_t i = 0; i < n; ++i) {
       if (gpus_[i].sm != gpus_.front().sm)
-        return at_line(gpus_[i].line, cat("sm=\"", gpus_[i].sm, "\""), cat(gpus_.front().sm, ", as the first GPU has"));
+        return at_line(gpus_[i].line, cat("sm=\"", gpus_[i].sm, "\""), cat(gpus_.front().sm, ", like the first GPU"));
       if (!by_bus.emplace(gpus_[i].bus, i).second)
         return at_line(gpus_[i].line, cat("a second GPU at ", gpus_[i].bus.substr(0, 40)), "one");
     }
@@ -248,7 +248,7 @@ class NcclTopology {
         if (out.nvlinks[i][j] != out.nvlinks[j][i])
           return at_line(gpus_[i].line,
                          cat(out.nvlinks[i][j], " ", out.link_name, "s to the GPU at ", gpus_[j].bus.substr(0, 40)),
-                         cat(out.nvlinks[j][i], ", as it says itself"));
+                         cat(out.nvlinks[j][i], ", as it states itself"));
     out.socket = socket_;
     for (const FoundNet& net : nets_) {
       FoundNic nic{net.name, net.bandwidth, {}};

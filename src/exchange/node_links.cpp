@@ -75,12 +75,12 @@ class NodeLinksImport {
     const auto n = static_cast<std::int64_t>(links_.devices());
     if (request_.devices_per_node > 0 && request_.devices_per_node != n)
       return Error{ErrorKind::bad_input, request_.name, cat(n, " devices"),
-                   cat(request_.devices_per_node, ", as --devices-per-node says"), ""};
+                   cat(request_.devices_per_node, ", as given by --devices-per-node"), ""};
     auto usual = usual_cluster(request_.device, std::max<std::int64_t>(1, request_.nodes), n);
     if (!usual) return usual.error();
     out_.cluster = std::move(*usual);
     if (Status error = of_another_device(group().device.name)) return *error;
-    if (request_.nodes == 0) note("one node, since the file speaks of one: --nodes N says how many there are");
+    if (request_.nodes == 0) note("one node, because the file describes one: --nodes N sets the number");
     if (n > 1) inside();
     if (out_.cluster.nodes() > 1) network();
     return std::move(out_);
@@ -94,7 +94,7 @@ class NodeLinksImport {
       for (const std::int64_t count : row)
         if (links > 0 && count > links)
           return Error{ErrorKind::bad_input, request_.name, cat(count, " ", links_.link_name, "s of a device"),
-                       cat("at most ", links, ", as ", device, " has"), "is --device another kind?"};
+                       cat("at most ", links, ", as ", device, " has"), "is --device the right kind?"};
     return {};
   }
   void note(std::string text) { out_.notes.push_back(std::move(text)); }
@@ -112,7 +112,7 @@ class NodeLinksImport {
     });
     if (!any && hidden_links()) return;
     if (any && joined.empty())
-      note(cat(links_.link_name, "s join groups of unequal size or devices that are no neighbours: counted as PCIe alone"));
+      note(cat(links_.link_name, "s join groups of unequal size or devices that are not adjacent: counted as PCIe only"));
     if (any && !joined.empty()) found.push_back(nvlink_level(span_of(joined)));
     pcie_levels(found);
     keep_usual(found);
@@ -127,12 +127,12 @@ class NodeLinksImport {
     if (usual.empty() || !fast(usual.front())) return false;
     if (links_.shown == LinksShown::yes) {
       note(cat("no ", links_.link_name, " in the file, though a usual node of ", request_.device,
-               " has them: PCIe alone is counted"));
+               " has them: only PCIe is counted"));
       return false;
     }
     const bool named = links_.shown == LinksShown::no;
     note(cat(named ? "`nvidia-smi topo -mp` hides NVLink" : "no NVLink in the table, as `nvidia-smi topo -mp` prints it",
-             ": the links of a usual node of ", request_.device, " are taken; `nvidia-smi topo -m` shows those that there are"));
+             ": the links of a usual node of ", request_.device, " are used; `nvidia-smi topo -m` shows the actual ones"));
     return true;
   }
 
@@ -161,7 +161,7 @@ class NodeLinksImport {
     note(cat(links_.link_name, "s: ", least == most ? cat(least) : cat(least, " to ", most), " between devices, ", gbps(rate),
              " each per direction; ", switched ? "counted as a switch" : "counted as direct links"));
     if (!complete)
-      note(cat("not all devices of a group have a direct ", links_.link_name, ": what the others send goes over two"));
+      note(cat("not all devices of a group have a direct ", links_.link_name, ": traffic between the others uses two"));
     if (switched) return level("NVSwitch", FabricKind::nvswitch, span, static_cast<double>(least) * rate, 2e-6, 0.75);
     FabricLevel out = level(links_.link_name == "NVLink" ? "NVLink" : "Infinity Fabric mesh", FabricKind::nvlink_mesh, span,
                             static_cast<double>(std::min(links, sum_least)) * rate, 3e-6, 0.8);
@@ -179,7 +179,7 @@ class NodeLinksImport {
       const std::int64_t inner = found.empty() ? 1 : found.back().span;
       if (runs.empty())
         return note(
-            cat("devices below one ", name, " are groups of unequal size or no neighbours: counted with the level above"));
+            cat("devices below one ", name, " form groups of unequal size or are not adjacent: counted with the level above"));
       if (span_of(runs) <= inner) return;
       FabricLevel out =
           level(name, FabricKind::pcie_tree, span_of(runs), shared / static_cast<double>(inner), latency, efficiency);
@@ -193,7 +193,7 @@ class NodeLinksImport {
     if (!whole) {
       const double socket = links_.socket > 0 ? links_.socket : 16 * kGB;
       if (links_.socket == 0)
-        note("16 GB/s between processors: what NCCL counts for AMD (10 Skylake, 22 Sapphire Rapids); not said by the file");
+        note("16 GB/s between processors: NCCL's figure for AMD (10 Skylake, 22 Sapphire Rapids); not stated in the file");
       FabricLevel out = level("socket link", FabricKind::pcie_tree, static_cast<std::int64_t>(n()), 0, 7e-6, 0.9);
       const std::int64_t inner = found.empty() ? 1 : found.back().span;
       out.bandwidth = BytesPerSecond(std::min(socket, slot) / static_cast<double>(inner));
@@ -203,7 +203,7 @@ class NodeLinksImport {
     // The levels must reach all devices of the node.
     ESPALIER_CHECK(!found.empty() && found.back().span == static_cast<std::int64_t>(n()));
     if (found.size() > before)
-      note(cat("PCIe: ", gbps(slot), " a slot", links_.pcie > 0 ? "" : cat(", x16 of the generation of ", request_.device),
+      note(cat("PCIe: ", gbps(slot), " per slot", links_.pcie > 0 ? "" : cat(", x16 of the generation of ", request_.device),
                "; latencies and efficiencies are estimates"));
   }
 
@@ -219,7 +219,7 @@ class NodeLinksImport {
     }
     ESPALIER_CHECK(!usual.empty());
     found = usual;
-    note(cat("these are the links of a usual node of ", request_.device, ", whose fitted figures are taken"));
+    note(cat("these links are those of a usual node of ", request_.device, ": its fitted figures are used"));
   }
 
   // ---- the network ------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class NodeLinksImport {
     const std::vector<const FoundNic*> nics = useful();
     FabricLevel& top = out_.cluster.inter.front();
     if (nics.empty()) {
-      note(cat("no network interface in the file: the usual network of ", request_.device, " is taken"));
+      note(cat("no network interface in the file: the usual network of ", request_.device, " is used"));
       return;
     }
     const auto count = static_cast<double>(nics.size());
@@ -253,11 +253,11 @@ class NodeLinksImport {
     }
     if (rate == 0) {
       rate = top.bandwidth_alone.count();
-      note(cat(gbps(rate), " a network interface, the usual one of ", request_.device, ": --nic-bandwidth says another"));
+      note(cat(gbps(rate), " per network interface, the usual rate of ", request_.device, ": --nic-bandwidth sets another"));
     }
     note(cat(static_cast<std::int64_t>(nics.size()), " of ", static_cast<std::int64_t>(links_.nics.size()),
-             " network interfaces count", nics.size() < links_.nics.size() ? ": the others are near no device" : "", "; ",
-             gbps(rate), " each"));
+             " network interfaces count", nics.size() < links_.nics.size() ? ": the others are not close to any device" : "",
+             "; ", gbps(rate), " each"));
     ESPALIER_CHECK(rate > 0 && count > 0);
     const auto devices = static_cast<double>(n());
     if (top.kind == FabricKind::rail_optimized && nics.size() != n()) top.kind = FabricKind::fat_tree;

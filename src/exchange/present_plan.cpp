@@ -55,8 +55,8 @@ Status other_sizes(const ImportedConfiguration& c, const Model& model) {
                              : key == "hidden_size" ? model.layer(1).hidden
                                                     : heads_of(model);
     if (own != value)
-      return Error{ErrorKind::bad_input, c.name, cat(key, " ", value), cat(own, ", as --model says"),
-                   "give the model that the file is for"};
+      return Error{ErrorKind::bad_input, c.name, cat(key, " ", value), cat(own, ", as in --model"),
+                   "give the model for which the file was written"};
   }
   return {};
 }
@@ -115,7 +115,7 @@ Status cut(const Job& job, const ImportedConfiguration& c, Pipeline& pipeline) {
   const std::vector<std::int32_t> blocks = stated_blocks(job, c);
   if (c.end_weights && blocks.empty())
     return Error{ErrorKind::bad_input, c.name,
-                 cat("first and last stage with ", c.end_weights->first, " and ", c.end_weights->last, " layers less"),
+                 cat("first and last stage with ", c.end_weights->first, " and ", c.end_weights->last, " fewer layers"),
                  cat("weights that leave each of the stages some of the ", job.model.blocks(), " layers"), ""};
   if (blocks.empty()) return {};
   const auto chunks =
@@ -124,7 +124,8 @@ Status cut(const Job& job, const ImportedConfiguration& c, Pipeline& pipeline) {
   const auto layers = static_cast<std::int32_t>(job.model.layers.size());
   if (blocks.size() != chunks || all != job.model.blocks() || layers != job.model.blocks() + 2)
     return Error{ErrorKind::bad_input, c.name, cat(all, " layers in ", static_cast<std::int64_t>(blocks.size()), " stages"),
-                 cat(job.model.blocks(), " in ", static_cast<std::int64_t>(chunks), ", as the model and the degrees say"), ""};
+                 cat(job.model.blocks(), " in ", static_cast<std::int64_t>(chunks), ", as the model and the degrees require"),
+                 ""};
   const std::int32_t most = fullest_of_engine(job, c, pipeline.schedule);
   std::int32_t next = 0;
   for (std::size_t k = 0; k < chunks; ++k) {
@@ -142,7 +143,7 @@ Status cut(const Job& job, const ImportedConfiguration& c, Pipeline& pipeline) {
       return Error{
           ErrorKind::bad_input, c.name,
           cat("every ", c.recompute_every, ". block recomputed, ", r.layers, " in the fullest stage, and a stage of ", blocks[k]),
-          "stages nearly alike, or all or no blocks recomputed", "--recompute full or none"};
+          "stages of nearly equal size, or all or no blocks recomputed", "--recompute full or none"};
     // A shorter stage recomputes all of its blocks. One number for all stages is then enough, where the engine's own
     // split has that many in one stage.
     if (r.kind == RecomputeKind::full && r.layers > most) r.layers = std::min(r.layers, blocks[k]);
@@ -161,12 +162,11 @@ Status uneven_layers(const Job& job, const ImportedConfiguration& c, const Engin
   const bool core = engine.family == EngineFamily::megatron && engine.formats == std::vector<std::string>{"megatron-core"};
   if (!core || !c.blocks.empty() || job.model.blocks() % chunks == 0) return {};
   const std::string layout = exchange::megatron_layout(job.model, pipeline);
-  return Error{ErrorKind::check_failed, c.name,
-               cat("MEG-PP-LAYERS: ", job.model.blocks(), " layers in ", chunks, " equal stages"),
-               "layers that the stages divide, as Megatron-LM asserts (megatron/training/arguments.py:963, core 0.19.2)",
-               cat("--pipeline-model-parallel-layout '", layout,
-                   "' says uneven stages; so do --decoder-first-pipeline-num-layers and "
-                   "--decoder-last-pipeline-num-layers")};
+  return Error{
+      ErrorKind::check_failed, c.name, cat("MEG-PP-LAYERS: ", job.model.blocks(), " layers in ", chunks, " equal stages"),
+      "layers that divide evenly into the stages, as Megatron-LM asserts (megatron/training/arguments.py:963, core 0.19.2)",
+      cat("--pipeline-model-parallel-layout '", layout,
+          "' sets uneven stages, as do --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers")};
 }
 
 }  // namespace
@@ -262,7 +262,7 @@ Result<Job> job_of(const ImportedConfiguration& c, const ConfigurationInputs& in
   auto job = load_job(job_text(c, inputs), c.name, "", inputs.overrides);
   if (!job) {
     Error error = job.error();
-    if (!c.why_no_model.empty() && inputs.model.empty()) error.hint = cat(c.why_no_model, "; --set model.vocab_size=N says it");
+    if (!c.why_no_model.empty() && inputs.model.empty()) error.hint = cat(c.why_no_model, "; --set model.vocab_size=N sets it");
     return error;
   }
   if (!inputs.model.empty())
@@ -305,7 +305,7 @@ std::pair<Strategy, Schedule> completed_configuration(const Job& job, const Impo
 
 Result<Plan> plan_of(const Job& job, const ImportedConfiguration& c) {
   const EngineModel* engine = engine_of(job);
-  if (engine == nullptr) return Error{ErrorKind::bad_input, c.name, cat("the engine ", job.engine), "one that is known", ""};
+  if (engine == nullptr) return Error{ErrorKind::bad_input, c.name, cat("the engine ", job.engine), "a known engine", ""};
   const auto [strategy, schedule] = completed_configuration(job, c);
   if (Status broken = planner::illegal(job, *engine, for_rules(job, c, strategy, schedule), schedule)) {
     broken->kind = ErrorKind::check_failed;

@@ -41,7 +41,7 @@ Result<std::string> write_rank_map(const ExportRequest& request) {
   const bool several = plan.pipelines.size() > 1;
   std::string out =
       cat("# ", plan.label(), "; plan ", content_hash(plan),
-          "\n# node:k is the k-th node of the launcher's list; places are those in the groups of the first layer of the rank\n",
+          "\n# node:k is the k-th node of the launcher's list; positions are those in the groups of the rank's first layer\n",
           "rank\thost:device\t", several ? "pipeline\t" : "", "stage\tdp\tcp\ttp\n");
   for (const auto& [device, place] : places_of(plan)) {
     const std::int64_t node = job.cluster.node_of(device);
@@ -55,7 +55,7 @@ Result<std::string> write_rank_map(const ExportRequest& request) {
 }  // namespace
 
 Exporter rank_map() {
-  return {"rank-map", "which rank runs on which device of which node, and its place in the plan (tabs)", "ranks.tsv",
+  return {"rank-map", "the node and device of each rank, and its position in the plan (tab-separated)", "ranks.tsv",
           write_rank_map};
 }
 

@@ -41,7 +41,7 @@ const ImportFile& required_file(const ImportRequest& request, std::string_view r
 Status refused(const Importer& format, const ImportRequest& request) {
   const std::string where = base::cat("import ", format.name);
   if (format.needs_job && request.job == nullptr)
-    return Error{ErrorKind::usage, where, "no job", "model, cluster and training that the plan is for", ""};
+    return Error{ErrorKind::usage, where, "no job", "the model, cluster and training of the plan", ""};
   for (const FileRole& role : format.files)
     if (role.required && file_of(request, role.name) == nullptr)
       return Error{ErrorKind::usage, where, base::cat("no file for \"", role.name, "\""), role.what, ""};

@@ -45,12 +45,13 @@ class RocmTables {
     if (error_) return *error_;
     if (types_.empty())
       return Error{ErrorKind::bad_input, request_.name, "no table \"Link Type between two GPUs\"",
-                   "what `rocm-smi --showtopo` prints, whole", "`amd-smi topology` prints another form, which is not read"};
+                   "the complete output of `rocm-smi --showtopo`",
+                   "the output of `amd-smi topology` has another format, which is not supported"};
     return links();
   }
 
  private:
-  void fail(std::int64_t line, std::string found, std::string expected, std::string hint = "is the paste cut off?") {
+  void fail(std::int64_t line, std::string found, std::string expected, std::string hint = "is the pasted text truncated?") {
     error_ = Error{ErrorKind::bad_input, cat(request_.name, ":", line), std::move(found), std::move(expected), std::move(hint)};
   }
 
@@ -73,7 +74,7 @@ class RocmTables {
     if (row.cells.size() > kMostNodeDevices)
       return fail(number, cat(row.cells.size(), " cells"), cat("at most ", kMostNodeDevices, " devices"));
     if (!rows.emplace(*gpu_of(words[0]), std::move(row)).second)
-      fail(number, cat("a second row of ", words[0]), "one", "one node a file");
+      fail(number, cat("a second row of ", words[0]), "one", "one node per file");
   }
 
   /// Reads a line such as "GPU[0] : (Topology) Numa Node: 0".
@@ -134,8 +135,8 @@ class RocmTables {
         out.nvlinks[i][j] = *direct ? 1 : 0;
         out.path[i][j] = path(i, j);
         if (j < i && out.nvlinks[i][j] != out.nvlinks[j][i]) {
-          fail(types_.at(i).line, cat("GPU", i, " to GPU", j, " unlike the way back"), "the same both ways",
-               "is a cell missing?");
+          fail(types_.at(i).line, cat("GPU", i, " to GPU", j, " differs from the opposite direction"),
+               "the same in both directions", "is a cell missing?");
           return *error_;
         }
       }
@@ -152,7 +153,7 @@ class RocmTables {
 Result<ImportedCluster> read_rocm_topology(const ClusterRequest& request) {
   if (Status error = runlog::check_size(request.text, request.name)) return *error;
   if (request.device.empty())
-    return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the tables do not say",
+    return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the tables do not state",
                  "--device mi300x"};
   if (!request.device.starts_with("mi") && base::lower(request.device).find("instinct") == std::string::npos)
     return Error{ErrorKind::usage, "--device", request.device, "a device of AMD, as rocm-smi lists them", "--device mi300x"};
@@ -164,7 +165,7 @@ Result<ImportedCluster> read_rocm_topology(const ClusterRequest& request) {
 }  // namespace
 
 ClusterFormat rocm_smi_topo() {
-  return {"rocm-smi-topo", "what `rocm-smi --showtopo` prints on a node of AMD GPUs; needs --device", read_rocm_topology};
+  return {"rocm-smi-topo", "output of `rocm-smi --showtopo` on a node of AMD GPUs; needs --device", read_rocm_topology};
 }
 
 }  // namespace espalier::exchange

@@ -40,7 +40,7 @@ std::vector<FormatRule> csv_rules() {
 
 std::optional<FormatFault> csv_fault(const Job& job, const Plan& plan) {
   if (const std::size_t pipelines = plan.pipelines.size(); pipelines != 1)
-    return FormatFault{"CSV-ONE-PIPELINE", cat(pipelines, " pipelines"), "one", "each has a schedule of its own"};
+    return FormatFault{"CSV-ONE-PIPELINE", cat(pipelines, " pipelines"), "one", "each has its own schedule"};
   return fault_of_rows("CSV", kCsvRows, job, plan, plan.only_pipeline());
 }
 

@@ -109,7 +109,7 @@ void SettingReader::ignore(const std::string& key) {
   const KeyRow* row = table_.find(plain_key(key));
   for (const std::string& name : {key, plain_key(key), row == nullptr ? key : row->key}) {
     if (Entry* at = entry(name)) at->ignored = true;
-    pass_over(name, "ignored, as asked for");
+    pass_over(name, "ignored, as requested");
   }
 }
 
@@ -165,7 +165,7 @@ const Setting* SettingReader::take(std::string_view key, bool auto_is_a_value) {
   if (setting.condition > 0) guarded(setting);
   if (setting.value == "None" || setting.value == "null") {
     keys_.push_back(
-        {ImportedKey::Kind::without_effect, setting.key, setting.value, "says nothing", setting.line, setting.written});
+        {ImportedKey::Kind::without_effect, setting.key, setting.value, "has no meaning", setting.line, setting.written});
     return nullptr;
   }
   if (setting.value == "auto" && !auto_is_a_value) {
@@ -184,8 +184,8 @@ void SettingReader::guarded(const Setting& setting) {
       return;
     }
   fail(setting.key, cat("\"", shortened(setting.value), "\" under the condition of line ", setting.condition),
-       "a condition that the script, its #SBATCH lines, the cluster or --arg decide",
-       cat(asked(setting.deciding), setting.deciding.empty() ? "" : ", or ", "--ignore ", setting.key, " takes it out"));
+       "a condition that the script, its #SBATCH lines, the cluster or --arg decides",
+       cat(asked(setting.deciding), setting.deciding.empty() ? "" : ", or ", "pass --ignore ", setting.key));
   if (!errors_.empty() && errors_.back().key == setting.key) {
     errors_.back().condition = setting.condition;
     errors_.back().names = setting.deciding;
@@ -285,7 +285,7 @@ std::string SettingReader::word(std::string_view key, const std::vector<std::str
 std::string SettingReader::text(std::string_view key, const std::string& fallback, std::string_view meaning) {
   const Setting* setting = take(key, fallback == "auto");
   if (setting == nullptr) {
-    note_default(key, fallback, cat(meaning, " ", fallback.empty() ? "not said" : fallback));
+    note_default(key, fallback, cat(meaning, " ", fallback.empty() ? "not stated" : fallback));
     return fallback;
   }
   note_read(*setting, cat(meaning, " ", shortened(setting->value)));
@@ -356,12 +356,12 @@ std::string SettingReader::harmless(const KeyRow& row, const Setting& setting) c
     const bool on_by_default = row.default_value == "True";
     if (!on_by_default || value == "None") return "off";
   }
-  if (!row.with.empty() && !is_on(row.with)) return cat("read with ", spelled(row.with), " alone");
+  if (!row.with.empty() && !is_on(row.with)) return cat("read with ", spelled(row.with), " only");
   if (!row.same_as.empty())
     for (const Entry& e : entries_)
       if (e.setting.key == row.same_as && same_value(e.setting.value, value)) return cat("as ", spelled(row.same_as));
   if (request_.model_state != ConfigurationRequest::ModelState::given) return "";
-  return row.given ? "as --model says" : agrees(row, setting);
+  return row.given ? "as in --model" : agrees(row, setting);
 }
 
 /// Returns a field of the given model: "a", "a.b", or the product "a*b"; empty where it is absent or off.
@@ -387,7 +387,7 @@ std::string SettingReader::agrees(const KeyRow& row, const Setting& setting) con
   for (const std::string& name : row.model) {
     const std::string value = model_field(name);
     if (value.empty()) continue;
-    if (row.present || same_value(value, setting.value) || value == first_number(setting.value)) return "as --model has it";
+    if (row.present || same_value(value, setting.value) || value == first_number(setting.value)) return "as in --model";
   }
   return "";
 }
@@ -409,8 +409,8 @@ void SettingReader::judge(const Setting& setting) {
   if (row->verdict == Verdict::changes) return list_as(ImportedKey::Kind::not_modelled, row->text);
   const bool other_model = !row->model.empty() && request_.model_state == ConfigurationRequest::ModelState::given;
   fail(setting.key, shortened(setting.value),
-       cat("a configuration without it: ", other_model ? "the model that is given has another value" : row->text),
-       cat("--ignore ", setting.key, " takes it out, where the plan may be predicted as if it were not there"));
+       cat("a configuration without it: ", other_model ? "the given model has another value" : row->text),
+       cat("pass --ignore ", setting.key, " if the plan may be predicted without it"));
 }
 
 void SettingReader::judge_unknown(const Setting& setting) {
@@ -426,10 +426,10 @@ void SettingReader::judge_unknown(const Setting& setting) {
   for (const KeyRow& row : table_.rows)
     if (row.verdict == KeyRow::Verdict::reads) known.push_back(row.key);
   const std::string similar = base::suggestion(setting.key, known);
-  if (speaks == table_.words.end() && similar.empty()) return list_as(ImportedKey::Kind::not_understood, "not known here");
+  if (speaks == table_.words.end() && similar.empty()) return list_as(ImportedKey::Kind::not_understood, "unknown");
   const std::string why = speaks == table_.words.end() ? "" : cat(": by its name (\"", *speaks, "\") it may change the plan");
-  fail(setting.key, shortened(setting.value), cat("a key that is known here", why),
-       cat(similar, similar.empty() ? "" : "; ", "--ignore ", setting.key, " takes it out, where it does not"));
+  fail(setting.key, shortened(setting.value), cat("a known key", why),
+       cat(similar, similar.empty() ? "" : "; ", "pass --ignore ", setting.key, " if it does not"));
 }
 
 /// Returns a single fault unchanged, or several as one error, sorted by line.
@@ -446,9 +446,9 @@ Error SettingReader::all_faults() {
   if (lacking_) all.push_back(std::move(*lacking_));
   if (all.size() == 1) return all.front();
   Error out{ErrorKind::bad_input, request_.name, cat(static_cast<std::int64_t>(all.size()), " faults"), "a file without them",
-            "mend each of these:"};
+            "fix each of these:"};
   for (const Error& error : all) out.hint += cat("\n  ", error.message());
-  if (names.size() > 1) out.hint += cat("\nwhat the script asks for: ", asked(names));
+  if (names.size() > 1) out.hint += cat("\nthe script needs: ", asked(names));
   return out;
 }
 
@@ -468,7 +468,7 @@ std::int64_t said_or(SettingReader& reader, std::string_view key, std::int64_t i
   ESPALIER_CHECK(flag.starts_with("--"));
   if (asked == 0) return in_file;
   if (in_file != 0 && in_file != asked) {
-    reader.fail(key, std::to_string(in_file), cat(asked, ", as ", flag, " says"), "leave the flag out: the file says it");
+    reader.fail(key, std::to_string(in_file), cat(asked, ", as ", flag, " sets"), "omit the flag: the file sets it");
     return in_file;
   }
   if (in_file == 0)

@@ -215,7 +215,7 @@ void ShellVariables::slurm(std::string_view script, const ShellContext& context)
   const auto set = [&](std::initializer_list<const char*> names, const Fact& fact, std::int64_t of_cluster) {
     for (const char* name : names)
       if (fact.count)
-        values_[name] = {std::to_string(*fact.count), true, false, fact.line, "of the #SBATCH lines"};
+        values_[name] = {std::to_string(*fact.count), true, false, fact.line, "from the #SBATCH lines"};
       else if (of_cluster > 0)
         values_[name] = {std::to_string(of_cluster), true, false, 0, "of the cluster"};
   };

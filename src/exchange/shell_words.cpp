@@ -170,7 +170,7 @@ class ShellTokenizer {
   void quote(char mark) {
     const std::size_t end = end_of_quote(at_, mark);
     if (end == std::string_view::npos) {
-      error_ = Error{ErrorKind::bad_input, cat(where_, ":", line_), "a quote that does not end", "one that does", ""};
+      error_ = Error{ErrorKind::bad_input, cat(where_, ":", line_), "an unclosed quote", "a closing quote", ""};
       return;
     }
     begin_word(at_ - 1);

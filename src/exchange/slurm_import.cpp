@@ -46,7 +46,7 @@ Result<std::vector<std::string_view>> parts_of(std::string_view list, const std:
     if (c == ']') --depth;
     if (depth < 0 || depth > 1) return fault(where, cat("brackets that do not match in ", shown(list)), "node[01-16,20]");
     if (c == ',' && (depth == 0 || i == list.size())) {
-      if (depth != 0) return fault(where, cat("a bracket that does not end in ", shown(list)), "node[01-16,20]");
+      if (depth != 0) return fault(where, cat("an unclosed bracket in ", shown(list)), "node[01-16,20]");
       out.push_back(list.substr(begin, i - begin));
       begin = i + 1;
     }
@@ -64,7 +64,7 @@ Status add_range(std::string_view range, const std::string& where, std::vector<s
     return !text.empty() && text.size() < 12 && code == std::errc() && end == text.data() + text.size() && value >= 0;
   };
   if (!number(first, low) || !number(last, high) || high < low)
-    return fault(where, cat("the range ", shown(range)), "numbers that rise, 01-16");
+    return fault(where, cat("the range ", shown(range)), "increasing numbers, 01-16");
   if (static_cast<std::size_t>(high - low) >= kMostHosts - std::min(kMostHosts, out.size()))
     return fault(where, cat("the range ", shown(range)), cat("at most ", static_cast<std::int64_t>(kMostHosts), " hosts"));
   for (std::int64_t i = low; i <= high; ++i) {
@@ -129,7 +129,7 @@ Result<std::int64_t> devices_in(std::string_view value, const std::string& where
 
 Status device_missing(const ClusterRequest& request) {
   if (!request.device.empty()) return {};
-  return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which Slurm does not say",
+  return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which Slurm does not state",
                "--device h100-sxm-80gb"};
 }
 
@@ -142,8 +142,8 @@ Result<ImportedCluster> of_hosts(const ClusterRequest& request, std::size_t host
   if (!cluster) return cluster.error();
   ImportedCluster out{std::move(*cluster), {}};
   if (devices_per_node == 0)
-    out.notes.push_back(cat(out.cluster.devices() / out.cluster.nodes(), " devices a node, the usual number of ", request.device,
-                            ": --devices-per-node says another"));
+    out.notes.push_back(cat(out.cluster.devices() / out.cluster.nodes(), " devices per node, the usual number of ",
+                            request.device, ": --devices-per-node sets another"));
   out.notes.push_back(cat("links and network are those of a usual node of ", request.device));
   return out;
 }
@@ -197,7 +197,7 @@ Result<HostFile> host_file(const ClusterRequest& request) {
   if (Status twice = repeated(out.hosts, request.name)) return *twice;
   if (out.nodes > 0 && out.nodes != static_cast<std::int64_t>(out.hosts.size()))
     return fault(cat(request.name, ":", out.line), cat(out.nodes, " nodes"),
-                 cat(static_cast<std::int64_t>(out.hosts.size()), ", as the list has"));
+                 cat(static_cast<std::int64_t>(out.hosts.size()), ", as in the list"));
   return out;
 }
 
@@ -208,7 +208,7 @@ Result<ImportedCluster> read_hosts(const ClusterRequest& request) {
   if (!file) return file.error();
   if (request.nodes > 0 && request.nodes != static_cast<std::int64_t>(file->hosts.size()))
     return fault(request.name, cat(static_cast<std::int64_t>(file->hosts.size()), " hosts"),
-                 cat(request.nodes, ", as --nodes says"));
+                 cat(request.nodes, ", as given by --nodes"));
   auto out = of_hosts(request, file->hosts.size(), request.devices_per_node > 0 ? request.devices_per_node : file->devices);
   if (out) out->notes.insert(out->notes.begin(), cat("hosts: ", first_and_last(file->hosts)));
   return out;
@@ -311,7 +311,7 @@ void add_leaf_level(const Tree& tree, double oversubscription, ImportedCluster& 
   const std::int64_t span = static_cast<std::int64_t>(size) * (out.cluster.devices() / out.cluster.nodes());
   out.notes.push_back(cat(static_cast<std::int64_t>(tree.leaves.size()), " leaf switches of ", static_cast<std::int64_t>(size),
                           " hosts; ",
-                          oversubscription == 1 ? "not oversubscribed, which the file does not say: --oversubscription 2"
+                          oversubscription == 1 ? "not oversubscribed, which the file does not state: --oversubscription 2"
                                                 : cat("oversubscribed ", base::six_digits(oversubscription), " to 1")));
   ESPALIER_CHECK(size > 0 && span > 0);
   if (oversubscription == 1) return;
@@ -331,7 +331,7 @@ Result<ImportedCluster> read_topology(const ClusterRequest& request) {
   if (!tree) return tree.error();
   if (!(request.oversubscription >= 1 && request.oversubscription <= kMostOversubscription))
     return Error{ErrorKind::usage, "--oversubscription", base::six_digits(request.oversubscription),
-                 cat("a number from 1 to ", base::six_digits(kMostOversubscription)), "2 says 2 to 1"};
+                 cat("a number from 1 to ", base::six_digits(kMostOversubscription)), "2 means 2:1"};
   if (Status error = restrict(*tree, request)) return *error;
   std::size_t hosts = 0;
   for (const LeafSwitch& leaf : tree->leaves) hosts += leaf.hosts.size();
@@ -339,7 +339,7 @@ Result<ImportedCluster> read_topology(const ClusterRequest& request) {
   if (!out) return out;
   if (tree->blocks)
     out->notes.push_back(cat(static_cast<std::int64_t>(tree->leaves.size()),
-                             " blocks: nodes of one NVLink domain are those of the device's usual domain"));
+                             " blocks: NVLink domains hold the nodes of the device's usual domain"));
   else if (hosts > 1)
     add_leaf_level(*tree, request.oversubscription, *out);
   return out;

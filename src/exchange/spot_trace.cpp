@@ -133,7 +133,7 @@ Result<ImportedTrace> events_of(const TraceRequest& request, const std::vector<C
 Result<ImportedTrace> finished(const TraceRequest& request, Result<ImportedTrace> trace, std::vector<std::string> notes) {
   if (!trace) return trace;
   if (trace->nodes == 0)
-    return Error{ErrorKind::bad_input, request.name, "a trace in which no node is ever there", "at least one", ""};
+    return Error{ErrorKind::bad_input, request.name, "a trace in which no node is ever present", "at least one", ""};
   if (trace->events.size() > kMostEvents)
     return Error{ErrorKind::bad_input, request.name, cat(trace->events.size(), " events"), cat("at most ", kMostEvents),
                  "cut the trace"};
@@ -157,13 +157,13 @@ Result<ImportedTrace> read_counts(const TraceRequest& request, const std::vector
     if (!time) return wrong(request, row, 0, "a time that is a number");
     if (!count || *count != std::floor(*count)) return wrong(request, row, 1, "a whole number of nodes or devices");
     const double at = (*time) / per_second;
-    if (!counts.empty() && at < counts.back().at) return wrong(request, row, 0, "times that do not fall from row to row");
+    if (!counts.empty() && at < counts.back().at) return wrong(request, row, 0, "times that do not decrease from row to row");
     const double nodes = std::floor(*count / static_cast<double>(per_node));
     rounded = rounded || nodes * static_cast<double>(per_node) != *count;
     counts.push_back({at, nodes});
   }
   std::vector<std::string> notes;
-  if (rounded) notes.push_back(cat("counts that are no multiple of ", per_node, " devices are rounded down to whole nodes"));
+  if (rounded) notes.push_back(cat("counts that are not a multiple of ", per_node, " devices are rounded down to whole nodes"));
   return finished(request, events_of(request, counts), std::move(notes));
 }
 
@@ -204,15 +204,15 @@ Result<ImportedTrace> read_dated_counts(const TraceRequest& request, const std::
     const auto days = days_of(word(row, 0));
     const auto clock = clock_of(word(row, 1));
     const auto count = number(row, 2, static_cast<double>(kMostNodes));
-    if (!days) return wrong(request, row, 0, "a date as 2021-12-11");
-    if (!clock) return wrong(request, row, 1, "a time as 13:07:45");
+    if (!days) return wrong(request, row, 0, "a date such as 2021-12-11");
+    if (!clock) return wrong(request, row, 1, "a time such as 13:07:45");
     if (!count || *count != std::floor(*count)) return wrong(request, row, 2, "a whole number of instances");
     counts.push_back({*days * 86'400.0 + *clock, *count});
   }
   const auto earlier = [](const Count& a, const Count& b) { return a.at < b.at; };
   std::vector<std::string> notes;
   if (!std::is_sorted(counts.begin(), counts.end(), earlier))
-    notes.push_back("rows are not in order of time: put in order, of equal times the last counts");
+    notes.push_back("rows are not in order of time: sorted; the last of equal times counts");
   std::stable_sort(counts.begin(), counts.end(), earlier);
   const double start = counts.front().at;
   std::vector<Count> last;
@@ -231,11 +231,11 @@ Result<ImportedTrace> read_named(const TraceRequest& request, const std::vector<
     if (!time) return wrong(request, row, 0, "a time in ms");
     const double at = *time / 1e3;
     const std::string what = word(row, 1), name = word(row, 2);
-    if (at < before) return wrong(request, row, 0, "times that do not fall from row to row");
+    if (at < before) return wrong(request, row, 0, "times that do not decrease from row to row");
     if (what != "add" && what != "remove") return wrong(request, row, 1, "add or remove");
     if (name.empty()) return wrong(request, row, 2, "the name of a node");
     if (presence.here(name) == (what == "add"))
-      return wrong(request, row, 2, what == "add" ? "a node that is not there yet" : "a node that is there");
+      return wrong(request, row, 2, what == "add" ? "an absent node" : "a present node");
     if (what == "add")
       presence.come(at, name);
     else
@@ -258,7 +258,7 @@ Result<ImportedTrace> read_differences(const TraceRequest& request, const std::v
     if (!moved || *moved != std::floor(*moved)) return wrong(request, row, 2, "a whole number of nodes");
     here += what == "add" ? *moved : what == "remove" ? -*moved : 0.0;
     if (here < 0 || here > static_cast<double>(kMostNodes))
-      return wrong(request, row, 2, cat("no more nodes than are there, and at most ", kMostNodes, " at once"));
+      return wrong(request, row, 2, cat("at most the present nodes, and at most ", kMostNodes, " at once"));
     counts.push_back({*time / 1e3, here});
   }
   return finished(request, events_of(request, counts), {});

@@ -100,7 +100,7 @@ class Matrix {
   void fail(std::int64_t line, std::string found, std::string expected) {
     if (!error_)
       error_ = Error{ErrorKind::bad_input, cat(request_.name, ":", line), std::move(found), std::move(expected),
-                     "paste the output of `nvidia-smi topo -m` whole"};
+                     "paste the complete output of `nvidia-smi topo -m`"};
   }
 
   void take(std::int64_t number, std::string_view line) {
@@ -186,19 +186,20 @@ class Matrix {
 
   [[nodiscard]] Error missing(std::int64_t line, const std::string& name) const {
     return {ErrorKind::bad_input, cat(request_.name, ":", line), cat("no row of ", name),
-            cat("a row for each of ", base::joined(columns_)), "is the paste cut off?"};
+            cat("a row for each of ", base::joined(columns_)), "is the pasted text truncated?"};
   }
   [[nodiscard]] Error not_itself(std::int64_t line, const std::string& name) const {
     return {ErrorKind::bad_input, cat(request_.name, ":", line), cat("no X where the row of ", name, " meets its column"), "X",
-            "a cell is missing before it, or one too many stands there"};
+            "a cell is missing or superfluous before it"};
   }
   [[nodiscard]] Status asymmetric(const NodeLinks& links) const {
     for (std::size_t i = 0; i < links.devices(); ++i)
       for (std::size_t j = 0; j < i; ++j)
         if (links.nvlinks[i][j] != links.nvlinks[j][i] || links.path[i][j] != links.path[j][i])
           return Error{ErrorKind::bad_input, cat(request_.name, ":", rows_.at(cat("GPU", static_cast<std::int64_t>(i))).line),
-                       cat("GPU", static_cast<std::int64_t>(i), " to GPU", static_cast<std::int64_t>(j), " unlike the way back"),
-                       "the same both ways", "is a cell missing?"};
+                       cat("GPU", static_cast<std::int64_t>(i), " to GPU", static_cast<std::int64_t>(j),
+                           " differs from the opposite direction"),
+                       "the same in both directions", "is a cell missing?"};
     return {};
   }
 
@@ -213,7 +214,7 @@ class Matrix {
 Result<ImportedCluster> read_topo_matrix(const ClusterRequest& request) {
   if (Status error = runlog::check_size(request.text, request.name)) return *error;
   if (request.device.empty())
-    return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the matrix does not say",
+    return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the matrix does not state",
                  "--device h100-sxm-80gb"};
   const auto links = Matrix(request).read();
   if (!links) return links.error();
@@ -223,7 +224,7 @@ Result<ImportedCluster> read_topo_matrix(const ClusterRequest& request) {
 }  // namespace
 
 ClusterFormat nvidia_smi_topo() {
-  return {"nvidia-smi-topo", "what `nvidia-smi topo -m` prints on a node; needs --device", read_topo_matrix};
+  return {"nvidia-smi-topo", "output of `nvidia-smi topo -m` on a node; needs --device", read_topo_matrix};
 }
 
 }  // namespace espalier::exchange

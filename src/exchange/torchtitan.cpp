@@ -104,7 +104,7 @@ Flags pipeline(const WrittenPlan& w) {
   out.push_back({flag("pipeline_parallel_last_stage_less_layers"), std::to_string(cut->last), ""});
   if (cut->layers_per_stage > 0)
     out.push_back({flag("pipeline_parallel_layers_per_stage"), std::to_string(cut->layers_per_stage),
-                   cat(schedule.virtual_stages, " stages a rank")});
+                   cat(schedule.virtual_stages, " stages per rank")});
   return out;
 }
 
@@ -113,7 +113,7 @@ Flags parallelism(const Strategy& s) {
   ESPALIER_CHECK(shard > 0 && s.dp % shard == 0);
   Flags out{{flag("data_parallel_replicate_degree"), std::to_string(s.dp / shard), ""},
             {flag("data_parallel_shard_degree"), std::to_string(shard),
-             s.cp > 1 ? "states are sharded over the ranks of cp, too" : ""}};
+             s.cp > 1 ? "states are also sharded over the ranks of cp" : ""}};
   if (s.shards_gradients())
     out.push_back({flag("fsdp_reshard_after_forward"), s.shards_parameters() ? "always" : "never",
                    s.shards_parameters() ? "ZeRO-3" : "ZeRO-2"});
@@ -130,7 +130,7 @@ Flags torchtitan_batch(const WrittenPlan& w) {
   const Training& training = w.plan().training;
   const std::int64_t passes = schedule.stages > 1 ? schedule.microbatches : 1;
   return {{"--training.local_batch_size", std::to_string(schedule.micro_batch * passes),
-           schedule.stages > 1 ? cat(passes, " micro-batches pass the pipeline") : ""},
+           schedule.stages > 1 ? cat(passes, " micro-batches go through the pipeline") : ""},
           {"--training.global_batch_size", std::to_string(training.global_batch), ""},
           {"--training.seq_len", std::to_string(training.sequence.main), ""}};
 }
@@ -139,7 +139,7 @@ Flags torchtitan_batch(const WrittenPlan& w) {
 Flags kernels(const WrittenPlan& w) {
   const Plan& plan = w.plan();
   Flags out{{"--training.disable_cuda_graphs", "",
-             w.schedule().stages > 1 ? "they do not support pipelines" : "the prediction launches every kernel"},
+             w.schedule().stages > 1 ? "CUDA graphs do not support pipelines" : "the prediction launches every kernel"},
             {compiles(plan) || compiles_loss(plan) ? "--compile.enable" : "--compile.no-enable", "", ""}};
   if (!compiles(plan) && compiles_loss(plan)) out.push_back({"--compile.components", "loss", "", true});
   if (w.strategy().overlap.tp) out.push_back({"--compile.enable_async_tensor_parallel", "", ""});
@@ -168,7 +168,7 @@ const char* eight_bits(const Plan& plan) {
 
 Result<std::string> flag_script(const WrittenPlan& w) {
   LaunchScript script;
-  script.engine = cat("torchtitan 0.3; MODULE and CONFIG name the model, as llama3 and llama3_8b", eight_bits(w.plan()));
+  script.engine = cat("torchtitan 0.3; MODULE and CONFIG name the model, such as llama3 and llama3_8b", eight_bits(w.plan()));
   script.program = "-m torchtitan.train --module \"${MODULE:?}\" --config \"${CONFIG:?}\"";
   script.in_image = "-m torchtitan.train --module MODULE --config CONFIG";
   script.groups = {{"parallelism", parallelism(w.strategy())},
@@ -230,8 +230,8 @@ std::string recipe_text(const WrittenPlan& w) {
   out.push_back({"activation_checkpoint", checkpointing(w.strategy().recompute), ""});
   return cat(
       head_lines(w.request, cat("torchtitan 0.3", eight_bits(w.plan())),
-                 "On the path of Python: --module planned_recipe --config planned; BASE=MODULE:FUNCTION names the model's own "
-                 "configuration, as torchtitan.models.llama3.config_registry:llama3_8b."),
+                 "Put it on Python's path: --module planned_recipe --config planned; BASE=MODULE:FUNCTION names the model's own "
+                 "configuration, such as torchtitan.models.llama3.config_registry:llama3_8b."),
       "import importlib\nimport os\n\nfrom torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC  # noqa: "
       "F401\n\n\n"
       "def planned():\n    module, function = os.environ['BASE'].split(':')\n"

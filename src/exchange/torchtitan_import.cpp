@@ -113,7 +113,7 @@ class TitanReader {
 
   Result<ImportedConfiguration> run() {
     out_.name = request_.name;
-    out_.why_no_model = "torchtitan names its model, and does not hold its sizes";
+    out_.why_no_model = "torchtitan's configuration names the model but does not hold its sizes";
     model();
     degrees();
     pipeline();
@@ -133,7 +133,7 @@ class TitanReader {
 
   void model() {
     for (const char* key : {"model.name", "model.flavor"})
-      if (in_.has(key)) in_.pass_over(key, "the model is that of --model");
+      if (in_.has(key)) in_.pass_over(key, "the model comes from --model");
     const bool older = in_.flag("training.compile", false, "compiled"), newer = in_.flag("compile.enable", false, "compiled");
     out_.engine = older ? "torchtitan-compile" : newer ? compiled() : "torchtitan";
     chunks_of_loss();
@@ -146,9 +146,9 @@ class TitanReader {
   void chunks_of_loss() {
     const char* key = "loss.num_chunks";
     if (toml_ && !in_.has(key)) return;
-    const std::int64_t chunks = in_.integer(key, 1, kMostDegree, 8, "parts of the sequence that the loss takes one by one");
+    const std::int64_t chunks = in_.integer(key, 1, kMostDegree, 8, "parts of the sequence that the loss processes one by one");
     if (chunks == 8) out_.engine += "+chunked-loss";
-    if (chunks != 1 && chunks != 8) in_.fail(key, std::to_string(chunks), "1 or 8: other numbers of parts have no engine here");
+    if (chunks != 1 && chunks != 8) in_.fail(key, std::to_string(chunks), "1 or 8: no engine here models other numbers of parts");
   }
 
   /// Returns the engine option of the compiled parts: "model" holds the layers, "loss" only the loss
@@ -158,7 +158,7 @@ class TitanReader {
     const std::string parts = in_.text(key, "[model, loss]", "compiled parts");
     const bool loss = parts.find("loss") != std::string::npos;
     if (parts.find("model") == std::string::npos) return loss ? "torchtitan+compiled-loss" : "torchtitan";
-    if (!loss) out_.notes.push_back(cat(in_.spelled(key), " = ", parts, ": the loss is predicted as a compiled one"));
+    if (!loss) out_.notes.push_back(cat(in_.spelled(key), " = ", parts, ": the loss is predicted as compiled"));
     return "torchtitan-compile";
   }
 
@@ -197,15 +197,15 @@ class TitanReader {
       s.shard = 1;
     const char* offload = "training.enable_cpu_offload";
     if (!in_.has(offload) || !in_.flag(offload, false, "offload of parameters, gradients and states")) return;
-    if (!s.shards_parameters()) in_.fail(offload, "True", "False: parameters on the host have a price under ZeRO 3 alone");
+    if (!s.shards_parameters()) in_.fail(offload, "True", "False: parameters on the host can be priced only under ZeRO 3");
     s.offload = Offload::parameters;
   }
 
   void check_world(std::int64_t world) {
     if (world == request_.devices || !in_.ok()) return;
-    in_.fail("parallelism.data_parallel_shard_degree", cat(world, " devices by its degrees"),
-             cat(request_.devices, ", which the cluster has (rule TT-WORLD)"),
-             "give the cluster that it runs on: --set cluster.nodes=N");
+    in_.fail("parallelism.data_parallel_shard_degree", cat(world, " devices according to its degrees"),
+             cat(request_.devices, ", those of the cluster (rule TT-WORLD)"),
+             "give the cluster on which it runs: --set cluster.nodes=N");
   }
 
   void pipeline() {
@@ -232,7 +232,7 @@ class TitanReader {
     if (const Setting* points = in_.find("parallelism.pipeline_parallel_split_points");
         points != nullptr && !switched_off(points->value)) {
       in_.list({ImportedKey::Kind::read, points->key, points->value, "blocks of each stage", points->line, points->written});
-      if (counts) in_.fail(points->key, points->value, "module_fqns_per_model_part, which says where every layer is");
+      if (counts) in_.fail(points->key, points->value, "module_fqns_per_model_part, which places every layer");
     }
     by_weights(counts && out_.blocks.empty());
   }
@@ -249,9 +249,9 @@ class TitanReader {
     }
     if (!in_.has(first) && !in_.has(last) && !in_.has(each)) return;
     out_.end_weights = {
-        in_.integer(first, 0, kMostDegree, 1, "layers that the first stage has less,"),
-        in_.integer(last, 0, kMostDegree, 1, "layers that the last stage has less,"),
-        in_.integer(each, 0, kMostDegree, 0, "layers of a stage (0: two stages a rank where the schedule has several)")};
+        in_.integer(first, 0, kMostDegree, 1, "layers by which the first stage is smaller:"),
+        in_.integer(last, 0, kMostDegree, 1, "layers by which the last stage is smaller:"),
+        in_.integer(each, 0, kMostDegree, 0, "layers per stage (0: two stages per rank if the schedule has several)")};
   }
   void of_parts(const Setting& parts) {
     std::int32_t depth = 0;
@@ -268,9 +268,9 @@ class TitanReader {
 
   void batch() {
     if (in_.has("training.num_tokens_per_microbatch_per_dp_rank") || in_.has("training.max_context_length")) return by_tokens();
-    const std::int64_t older = in_.integer("training.batch_size", 0, kMostDegree, 0, "samples of a rank (older name)");
+    const std::int64_t older = in_.integer("training.batch_size", 0, kMostDegree, 0, "samples per rank (older name)");
     const std::int64_t local = in_.integer("training.local_batch_size", 1, kMostDegree,
-                                           std::max<std::int64_t>(1, older > 0 ? older : 8), "samples of a rank");
+                                           std::max<std::int64_t>(1, older > 0 ? older : 8), "samples per rank");
     const std::int64_t global =
         in_.integer("training.global_batch_size", -1, kMostTokens, -1, "global batch (-1: samples of all ranks)");
     const std::int64_t length = in_.integer("training.seq_len", 1, kMostTokens, 2048, "sequence length");
@@ -281,17 +281,17 @@ class TitanReader {
     const bool staged = out_.schedule.stages > 1;
     if (staged && all > local * out_.strategy.dp)
       in_.list({ImportedKey::Kind::read, "training.global_batch_size", std::to_string(all),
-                "the pipeline is emptied between accumulated batches; predicted as one that is not", 0});
+                "the pipeline drains between accumulated batches; predicted without draining", 0});
     take_batch(in_, request_, staged ? part : local, all, out_.strategy.dp, out_);
   }
   /// Reads the batch of newer configurations, which count tokens.
   void by_tokens() {
     const std::int64_t length = in_.integer("training.max_context_length", 1, kMostTokens, 2048, "sequence length");
     const std::int64_t tokens =
-        in_.integer("training.num_tokens_per_microbatch_per_dp_rank", 1, kMostTokens, 16384, "tokens of a micro-batch");
+        in_.integer("training.num_tokens_per_microbatch_per_dp_rank", 1, kMostTokens, 16384, "tokens per micro-batch");
     const std::int64_t parts = in_.integer("parallelism.num_pp_microbatches", 1, kMostDegree, 1, "micro-batches of the pipeline");
     const std::int64_t step =
-        in_.integer("training.num_tokens_per_train_step", -1, kMostTokens, -1, "tokens of a step (-1: one pass)");
+        in_.integer("training.num_tokens_per_train_step", -1, kMostTokens, -1, "tokens per step (-1: one pass)");
     out_.sequence_length = said_or(in_, "training.max_context_length", length, request_.sequence_length, "--sequence-length");
     if (tokens % length != 0)
       in_.fail("training.num_tokens_per_microbatch_per_dp_rank", std::to_string(tokens),
@@ -312,7 +312,7 @@ class TitanReader {
     const std::string option = in_.text("activation_checkpoint.selective_ac_option", toml_ ? "2" : "op",
                                         "selective recomputation: by operator, or every n-th layer");
     if (mode == "memory_budget")
-      in_.fail("activation_checkpoint.mode", mode, "none, selective or full: the compiler's own choice has no price");
+      in_.fail("activation_checkpoint.mode", mode, "none, selective or full: the compiler's own choice cannot be priced");
     if (mode == "full") out_.strategy.recompute.kind = RecomputeKind::full;
     if (mode == "selective" && option == "op") out_.strategy.recompute = {RecomputeKind::selective, 0, kPerOperator};
     if (mode == "selective" && option != "op") every(option);
@@ -335,10 +335,10 @@ class TitanReader {
     // A converter in the configuration that the command names would set fp8.
     if (request_.precision == "fp8" && out_.precision == "bf16") {
       out_.precision = "fp8";
-      in_.list({ImportedKey::Kind::read, "training.precision", "fp8", "said on the command line", 0});
+      in_.list({ImportedKey::Kind::read, "training.precision", "fp8", "set on the command line", 0});
     }
     if (converters.find("mx") != std::string::npos)
-      in_.fail("model.converters", converters, "float8 or none: MX formats have no price here");
+      in_.fail("model.converters", converters, "float8 or none: MX formats cannot be priced here");
     in_.word("optimizer.name", {"Adam", "AdamW"}, "AdamW", "optimizer");
     out_.optimizer = "adam";
   }
@@ -360,8 +360,8 @@ Result<ImportedConfiguration> read_torchtitan(const ConfigurationRequest& reques
 
 ConfigurationFormat torchtitan_configuration() {
   return {kTorchtitanFormat,
-          "torchtitan: TOML (up to 0.2.1), the command line of newer ones (--parallelism.tensor_parallel_degree 2 …), or a "
-          "recipe of export",
+          "torchtitan: TOML (up to 0.2.1), the command line of newer versions (--parallelism.tensor_parallel_degree 2 …), or a "
+          "recipe written by export",
           read_torchtitan};
 }
 

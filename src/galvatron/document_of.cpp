@@ -10,7 +10,7 @@ namespace {
 
 Error not_in_document(std::string where, std::string found, std::string expected, std::string hint = "") {
   return {ErrorKind::bad_input, std::move(where), std::move(found), std::move(expected),
-          hint.empty() ? "Galvatron's strategy file cannot say this; plan without it" : std::move(hint)};
+          hint.empty() ? "Galvatron's strategy file cannot express this; plan without it" : std::move(hint)};
 }
 
 std::string stage_at(std::size_t i) { return "$.pipelines[0].stages[" + std::to_string(i) + "]"; }
@@ -29,7 +29,7 @@ Status check_strategy(const Strategy& s, const std::string& where) {
   if (s.zero == ZeroStage::optimizer) return not_in_document(where, "ZeRO-1", "no sharding (ddp), ZeRO-2 or ZeRO-3");
   if (s.shards_optimizer() && s.shard != s.data_ranks())
     return not_in_document(where, "shards over " + std::to_string(s.shard) + " of " + std::to_string(s.data_ranks()) + " ranks",
-                           "over all that hold the same weights");
+                           "over all ranks that hold the same weights");
   if (s.cp > 1 && s.cp_kind != ContextParallelKind::ring)
     return not_in_document(where, "context parallelism by all-to-all", "ring");
   if (s.order != RankOrder::tp_cp_dp_pp)
@@ -84,7 +84,7 @@ Result<std::vector<FileLayer>> placed_layers(const Pipeline& pipeline, std::vect
         blocks_of_stage += block ? 1 : 0;
       }
     }
-    if (blocks_of_stage == 0) return not_in_document(stage_at(i) + ".layers", "no block", "at least one a stage");
+    if (blocks_of_stage == 0) return not_in_document(stage_at(i) + ".layers", "no block", "at least one per stage");
     per_stage.push_back(blocks_of_stage);
   }
   return layers;
@@ -97,9 +97,9 @@ Result<DataParallelType> default_type(const std::vector<FileLayer>& layers) {
     const Strategy& s = layer.strategy;
     if (s.data_ranks() == 1 || s.shards_parameters()) continue;
     if (zero && *zero != s.zero)
-      return not_in_document(layer.where,
-                             "zero " + std::to_string(number_of(s.zero)) + " beside zero " + std::to_string(number_of(*zero)),
-                             "ZeRO-3 and one other type for the rest");
+      return not_in_document(
+          layer.where, "zero " + std::to_string(number_of(s.zero)) + " together with zero " + std::to_string(number_of(*zero)),
+          "ZeRO-3 and one other type for the rest");
     zero = s.zero;
   }
   return zero == ZeroStage::gradients ? DataParallelType::zero2 : DataParallelType::ddp;
@@ -112,7 +112,8 @@ Status check_tensor_groups(const std::vector<FileLayer>& layers) {
     const Strategy& s = layer.strategy;
     if (s.tp == 1 || s.sp == SequenceParallel::ulysses) continue;
     if (all && *all != s.sp)
-      return not_in_document(layer.where, "sp " + std::string(to_string(s.sp)) + " beside sp " + std::string(to_string(*all)),
+      return not_in_document(layer.where,
+                             "sp " + std::string(to_string(s.sp)) + " together with sp " + std::string(to_string(*all)),
                              "one for all tensor groups: Galvatron has one flag for the run");
     all = s.sp;
   }
@@ -124,8 +125,8 @@ bool is_zero3(const Strategy& s) { return s.shards_parameters(); }
 Status check_vocabulary(const FileLayer& embedding, const FileLayer& head) {
   const Strategy &a = embedding.strategy, &b = head.strategy;
   if (a.tp == b.tp && a.cp == b.cp && a.sp == b.sp && a.zero == b.zero) return {};
-  return not_in_document(head.where, "a head spread unlike the embedding",
-                         "the same tp, sp, cp and zero: vtp, vsp, vcp and embed_sdp speak of both");
+  return not_in_document(head.where, "a head with another layout than the embedding",
+                         "the same tp, sp, cp and zero: vtp, vsp, vcp and embed_sdp apply to both");
 }
 
 DocumentLayer document_layer(const FileLayer& layer) {
@@ -140,7 +141,7 @@ Result<StrategyDocument> document_of(const Plan& plan) {
   if (Status e = unsupported(plan)) return *e;
   if (const std::size_t pipelines = plan.pipelines.size(); pipelines != 1)
     return Error{ErrorKind::check_failed, "$.pipelines", std::to_string(pipelines) + " pipelines",
-                 "one pipeline: all that a strategy file can say", ""};
+                 "one pipeline: a strategy file cannot express more", ""};
   const Pipeline& pipeline = plan.only_pipeline();
   const Schedule& schedule = pipeline.schedule;
   if (Status e = check_schedule(schedule)) return *e;

@@ -186,7 +186,7 @@ TEST(PlanConversion, WhatTheFileCannotSay) {
   expect_error(message([](Plan& p) { p.only_pipeline().stages[1].chunks[0].ranges[1].strategy.sp = SequenceParallel::none; }),
                "one flag for the run");
   expect_error(message([](Plan& p) { p.only_pipeline().stages[1].chunks[0].ranges[1].strategy.zero = ZeroStage::parameters; }),
-               "unlike the embedding");
+               "another layout than the embedding");
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ class Conversion {
     if (d_.global_batch != training_.global_batch)
       return bad_document("$.global_bsz", std::to_string(d_.global_batch),
                           std::to_string(training_.global_batch) + ", the global batch of the training",
-                          "set the training's global batch to the file's");
+                          "set the training's global batch to that of the file");
     if (cluster_.devices() % d_.pp != 0)
       return bad_document("$.pp_deg", std::to_string(d_.pp) + " stages",
                           "a divisor of the " + std::to_string(cluster_.devices()) + " devices",
@@ -72,7 +72,7 @@ class Conversion {
     if (d_.chunks > kMaxChunkPasses || samples() > kMaxSamples)
       return bad_document("$.chunks", std::to_string(d_.chunks) + " of " + std::to_string(samples()) + " samples",
                           "at most " + std::to_string(kMaxChunkPasses) + " of at most " + std::to_string(kMaxSamples),
-                          "such a step could not be written down");
+                          "the step would be too large to represent");
     return {};
   }
 
@@ -83,7 +83,7 @@ class Conversion {
       if (!l.tp_consecutive && l.tp > 1 && stage_devices() > std::int64_t{l.tp} * l.cp)
         return bad_document(entry("tp_consecutive_flags", i), "0, strided tensor groups",
                             "1: tensor groups are innermost in a plan",
-                            "set the flag to 1; the plan's cost then counts neighbouring ranks");
+                            "set the flag to 1; the plan is then priced with adjacent ranks");
       if (l.checkpoint > 1)
         return bad_document(entry("checkpoint", i), std::to_string(l.checkpoint), "0 (keep) or 1 (recompute)",
                             "use 1 for whole blocks");

@@ -132,7 +132,7 @@ Result<LinearTime> forward_time(const ComputationProfile& profile, bool other, s
   if (points.empty()) return lacks("computation profile", "no " + key, "forward times of the job's layers");
   const LinearTime time = fitted(points);
   if (time.at(1) <= 0)
-    return lacks("computation profile", key + " that falls to 0 at one sample", "times that grow with the batch");
+    return lacks("computation profile", key + " that drops to 0 at one sample", "times that grow with the batch");
   return time;
 }
 
@@ -176,7 +176,7 @@ Status check_bandwidths(const ProfiledModel& model) {
     const auto& table = model.all_reduce.gb_per_s;
     if (!table.count({group, true}) && !table.count({group, false}))
       return lacks("all-reduce profile", "no allreduce_size_" + std::to_string(ranks) + "_consec_1",
-                   "every power of two up to the devices");
+                   "every power of two up to the number of devices");
   }
   return {};
 }
@@ -190,7 +190,7 @@ Result<ProfiledModel> profiled_model(const ProfileFiles& files, const Model& mod
   out.batch = training.global_batch;
   if (devices < 1 || (devices & (devices - 1)) != 0 || devices > (1 << 20))
     return Error{ErrorKind::bad_input, "cluster", std::to_string(devices) + " devices", "a power of two",
-                 "Galvatron's search halves the machine"};
+                 "Galvatron's search halves the cluster"};
   out.mixed_precision = training.precision != Precision::fp32 && training.precision != Precision::tf32;
   out.sequence_parallel = !files.memory.sequence_parallel.layers.empty();
   const MemoryProfile::Set& memory = out.sequence_parallel ? files.memory.sequence_parallel : files.memory.plain;

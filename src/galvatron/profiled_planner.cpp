@@ -287,11 +287,11 @@ ProfiledPlan described(const ProfiledModel& model, const ProfiledOptions& option
 }
 
 Error nothing_fits(const ProfiledModel& model, const ProfiledOptions& options, bool choices) {
-  const std::string budget = std::to_string(options.memory_mb) + " MB a device, " + std::to_string(usable_mb(options.memory_mb)) +
-                             " MB after the allocator's reserve";
+  const std::string budget = std::to_string(options.memory_mb) + " MB per device, " +
+                             std::to_string(usable_mb(options.memory_mb)) + " MB after the allocator's reserve";
   if (!choices)
     return {ErrorKind::infeasible, "search", "no stages and micro-batches for a batch of " + std::to_string(model.batch),
-            "a micro-batch that the groups of the profile divide", "another global batch, --pp or --chunks"};
+            "a micro-batch that divides among the groups of the profile", "another global batch, --pp or --chunks"};
   return {ErrorKind::infeasible, "memory", budget, "a plan that fits", "more memory, more devices or a smaller global batch"};
 }
 

@@ -58,8 +58,8 @@ std::vector<std::int32_t> read_layers(Reader& r, std::string_view key, std::size
   if (fallback && !r.has(key)) return std::vector<std::int32_t>(layers, *fallback);
   std::vector<std::int32_t> numbers = read_numbers(r, key, low, high);
   if (r.sink().ok() && numbers.size() != layers) {
-    r.fail(key, count_of(numbers.size(), "numbers"), count_of(layers, "numbers, one a layer as tp_sizes_enc has them"),
-           "every list of the file has one entry a layer");
+    r.fail(key, count_of(numbers.size(), "numbers"), count_of(layers, "numbers, one per layer as in tp_sizes_enc"),
+           "every list of the file has one entry per layer");
   }
   numbers.resize(layers, static_cast<std::int32_t>(low));
   return numbers;
@@ -81,7 +81,7 @@ void read_division(Reader& r, StrategyDocument& d) {
   const auto layers = static_cast<std::int64_t>(d.layers.size());
   if (d.pp > layers) {
     r.fail("pp_deg", count_of(static_cast<std::size_t>(d.pp), "stages"),
-           "at most one stage a layer, of which there are " + std::to_string(layers), "lower pp_deg");
+           "at most one stage per layer; the number of layers is " + std::to_string(layers), "lower pp_deg");
     return;
   }
   if (!r.has("pp_division")) {
@@ -94,11 +94,11 @@ void read_division(Reader& r, StrategyDocument& d) {
   if (!r.sink().ok()) return;
   if (d.division.size() != static_cast<std::size_t>(d.pp))
     r.fail("pp_division", count_of(d.division.size(), "stages"), count_of(static_cast<std::size_t>(d.pp), "stages, pp_deg"),
-           "one number a stage");
+           "one number per stage");
   const std::int64_t sum = std::accumulate(d.division.begin(), d.division.end(), std::int64_t{0});
   if (sum != layers)
-    r.fail("pp_division", std::to_string(sum) + " layers in all", std::to_string(layers) + ", as tp_sizes_enc has entries",
-           "the stages together hold every layer once");
+    r.fail("pp_division", std::to_string(sum) + " layers in all",
+           std::to_string(layers) + ", the number of entries in tp_sizes_enc", "the stages together hold every layer once");
 }
 
 /// Reads either name of ZeRO-3 for embedding and head; both only if they agree.
@@ -106,7 +106,7 @@ bool read_vocab_zero3(Reader& r) {
   const bool has_embed = r.has("embed_sdp"), has_vocab = r.has("vocab_sdp");
   const std::int64_t embed = r.optional_int("embed_sdp", 0, 1, 0), vocab = r.optional_int("vocab_sdp", 0, 1, 0);
   if (has_embed && has_vocab && embed != vocab)
-    r.fail("vocab_sdp", std::to_string(vocab), "the value of embed_sdp, " + std::to_string(embed), "two names of one setting");
+    r.fail("vocab_sdp", std::to_string(vocab), "the value of embed_sdp, " + std::to_string(embed), "both name the same setting");
   return (has_vocab ? vocab : embed) == 1;
 }
 

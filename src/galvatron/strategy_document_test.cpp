@@ -79,7 +79,7 @@ TEST(StrategyDocument, AbsentFieldsAreThoseOfVersion1) {
 TEST(StrategyDocument, EitherNameOfTheVocabularySetting) {
   EXPECT_TRUE(read_strategy_document(with("embed_sdp", "vocab_sdp"), "s.json")->vocab_zero3);
   const std::string both = message_of(with("\"embed_sdp\": 1", "\"embed_sdp\": 1, \"vocab_sdp\": 0"));
-  EXPECT_NE(both.find("two names of one setting"), std::string::npos) << both;
+  EXPECT_NE(both.find("both name the same setting"), std::string::npos) << both;
 }
 
 TEST(StrategyDocument, UnknownKeysAreReported) {
@@ -101,7 +101,7 @@ TEST(StrategyDocument, ErrorsSayWhereWhatAndWhatElse) {
   expect(with("1,0,1", "1,0"), "3 numbers");
   expect(with("2,1", "2,2"), "4 layers in all");
   expect(with("\"2,1\"", "\"3\""), "1 stages");
-  expect(with("\"pp_deg\": 2", "\"pp_deg\": 4"), "at most one stage a layer");
+  expect(with("\"pp_deg\": 2", "\"pp_deg\": 4"), "at most one stage per layer");
   expect(with("\"chunks\": 8", "\"chunks\": 65"), "at most global_bsz");
   expect(with("pipedream_flush", "pipedream_flash"), "did you mean");
   expect(with("\"global_bsz\": 64,", ""), "global_bsz");

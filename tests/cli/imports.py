@@ -81,7 +81,7 @@ for number, (form, name, words, code, pattern) in enumerate(CLUSTERS):
 xml = (files / "nccl.xml").read_text()
 for damage, pattern in (
     (xml.replace(' busid="0000:98:00.0"', ""), r":16: found <pci> without busid"),
-    (xml.replace('version="1"', 'version="9"'), r':1: found version "9"; expected version 1, or 2 as RCCL writes it'),
+    (xml.replace('version="1"', 'version="9"'), r':1: found version "9"; expected version 1, or version 2 from RCCL'),
     (xml.replace('version="1"', 'version="2"'), r"found a topology of RCCL, of AMD's devices"),
     (xml.replace('count="18"', 'count="many"', 1), r':6: found count="many"'),
     (xml.replace('link_speed="32.0 GT/s PCIe"', 'link_speed="fast"', 1), r':3: found link_speed="fast"'),
