@@ -72,7 +72,7 @@ class Picture:
     def band(self, rank, y):
         stage = self.names[rank].split(" · ")
         self.text(LEFT - 8, y + 13, stage[1], "n")
-        self.text(LEFT - 8, y + 26, stage[2].replace("stands for ", "") if len(stage) > 2 else stage[0], "s")
+        self.text(LEFT - 8, y + 26, stage[2].replace("represents ", "") if len(stage) > 2 else stage[0], "s")
         self.rect(LEFT, y, WIDTH, COMPUTE, "#f1f3f5")
         chunks = sorted({e["args"]["chunk"] for e in self.slices[rank, 1] if e["name"][:2] in ("F ", "B ", "W ")})
         for e in self.slices[rank, 1]:

@@ -117,7 +117,7 @@ TEST(ListedPlacement, UnevenGroupsAreRefusedByName) {
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->kind, ErrorKind::bad_input);
   EXPECT_EQ(refused->where, "$.pipelines[0].stages[0].devices");
-  EXPECT_EQ(refused->found, "device-order: tensor groups with 1 + 1 and 2 members a domain of level node");
+  EXPECT_EQ(refused->found, "device-order: tensor groups with 1 + 1 and 2 members per domain of level node");
 }
 
 // Counting domain by domain equals counting by extent. On nodes of a power of two every group is aligned, and the

@@ -190,7 +190,7 @@ TEST(DeepSpeedExport, BatchesMultiplyAndShardGroupsAreRefused) {
   piped.dp = 8;
   const Job any = job_on("llama-2-7b", "generic");
   EXPECT_THAT(written("deepspeed", any, plan_of(any, piped, {ScheduleKind::one_f_one_b, 2, 1, 8, 1})),
-              HasSubstr("DS-NO-PP: deepspeed has no pipeline, pp is 2"));
+              HasSubstr("DS-NO-PP: deepspeed has no pipeline parallelism, but pp is 2"));
 }
 
 TEST(LaunchExports, NodesOfOneSizeAndAllOfThem) {

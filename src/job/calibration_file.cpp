@@ -41,7 +41,8 @@ void read_coefficients(Reader& r, Calibration& c) {
   if (const EngineModel* engine = find_engine(c.engine)) c.coefficients = engine->coefficients;
   if (!r.has("coefficients")) return;
   Reader values = r.child("coefficients", true);
-  if (c.engine.empty()) r.fail("coefficients", "coefficients without an engine", "engine: the framework they were fitted for");
+  if (c.engine.empty())
+    r.fail("coefficients", "coefficients without an engine", "engine: the framework for which they were fitted");
   for (const CoefficientField& field : coefficient_fields())
     c.coefficients.*field.member = values.optional_real(field.name, field.low, field.high, c.coefficients.*field.member);
   values.finish();
@@ -64,7 +65,7 @@ CalibratedLevel read_level(Reader& r) {
 void read_operators(Reader& r, Calibration& c) {
   if (!r.has("operators")) return;
   auto measured = std::make_shared<profile::MeasuredOperators>();
-  if (c.engine.empty()) r.fail("operators", "operators without an engine", "engine: whose operators were measured");
+  if (c.engine.empty()) r.fail("operators", "operators without an engine", "engine: the framework whose operators were measured");
   r.each("operators", true, [&](Reader& row) {
     const profile::MeasuredTime time = profile::read_row(row);
     if (row.sink().ok()) measured->add(time);
@@ -75,7 +76,7 @@ void read_operators(Reader& r, Calibration& c) {
 
 void read_memory(Reader& r, Calibration& c) {
   if (!r.has("memory")) return;
-  if (c.engine.empty()) r.fail("memory", "memory without an engine", "engine: whose allocator was measured");
+  if (c.engine.empty()) r.fail("memory", "memory without an engine", "engine: the framework whose allocator was measured");
   Reader memory = r.child("memory", true);
   c.allocator_reserve = memory.required_real("allocator_reserve", 0, 0.5);
   memory.finish();
@@ -149,8 +150,8 @@ void apply_overlap(Cluster& cluster, const MeasuredOverlap& overlap) {
 std::string far_from_shipped(std::string_view name, double widths, double value, double shipped) {
   constexpr double kFar = 3;
   if (widths < kFar) return "";
-  return cat(name, " ", base::fixed(value, 4), " lies ", base::fixed(widths, 1), " prior widths from the shipped ",
-             base::fixed(shipped, 4), ": is the configuration of the runs right, was the machine shared?");
+  return cat(name, " ", base::fixed(value, 4), " is ", base::fixed(widths, 1), " prior widths from the shipped ",
+             base::fixed(shipped, 4), ": is the configuration of the runs right? was the machine shared?");
 }
 
 }  // namespace espalier::job
@@ -176,7 +177,7 @@ Status keep_to_measured(Job& job, const Calibration& calibration) {
   Strategy whole;
   if (const auto missing = profile::not_covered(measured, job.model, whole, job.training.sequence.main))
     return Error{ErrorKind::bad_input, cat("profile ", calibration.name), cat("no times of ", profile::to_string(*missing)),
-                 "two counts of samples of every operator of the model, at the sequence length of the job",
+                 "two sample counts for every operator of the model, at the job's sequence length",
                  "`espalier profile` of this job measures them"};
   std::vector<std::int64_t> sizes, kinds;
   for (std::int64_t tp = 1; tp <= job.cluster.devices(); ++tp)
@@ -187,8 +188,8 @@ Status keep_to_measured(Job& job, const Calibration& calibration) {
     if (all && job.search.admits("sp", static_cast<std::int64_t>(sp))) kinds.push_back(static_cast<std::int64_t>(sp));
   }
   if (sizes.empty())
-    return Error{ErrorKind::bad_input, cat("profile ", calibration.name), "no measured times for any tp that search allows",
-                 "times of an allowed size", "`espalier profile --tp 1,2,4` measures several"};
+    return Error{ErrorKind::bad_input, cat("profile ", calibration.name), "no measured times for any tp that the search allows",
+                 "times for an allowed tp", "`espalier profile --tp 1,2,4` measures several"};
   job.search.allow["tp"] = sizes;
   job.search.allow["sp"] = kinds;
   job.search.allow["cp"] = {1};

@@ -64,8 +64,8 @@ Error on_the_hub(const std::string& path, const std::string& base_directory, con
   for (const fs::path& folder : search_folders("models", base_directory))
     if (shipped.empty() && fs::is_regular_file(folder / "models" / own / "config.json", ignored))
       shipped = base::cat("models/", own);
-  return Error{ErrorKind::bad_input, where, base::cat("no file \"", path, "\", which reads as a name on the Hugging Face Hub"),
-               "a config.json, its folder, or the values themselves: nothing is fetched",
+  return Error{ErrorKind::bad_input, where, base::cat("no file \"", path, "\", which looks like a name on the Hugging Face Hub"),
+               "a config.json, its folder, or the values themselves: nothing is downloaded",
                shipped.empty() ? base::cat("hf download ", path, " config.json --local-dir ", own, ", then model: ", own)
                                : base::cat("model: ", shipped, " is shipped with Espalier")};
 }
@@ -85,8 +85,8 @@ Result<std::string> find_input_file(const std::string& path, const std::string& 
   }
   if (folder)
     return Error{ErrorKind::bad_input, where, "the folder \"" + path + "\"" + (key == "model" ? " without config.json" : ""),
-                 key == "model" ? "a Hugging Face config.json, or the folder that holds it" : "a file, or the values themselves",
-                 "give the file's own name"};
+                 key == "model" ? "a Hugging Face config.json, or its folder" : "a file, or the values themselves",
+                 "give the name of a file"};
   if (const std::string near = nearby_file(path, base_directory); key == "model" && near.empty() && hub_name(path))
     return on_the_hub(path, base_directory, where);
   return Error{

@@ -113,29 +113,30 @@ void take_what_lasts(Job& job) {
 std::vector<std::string> notes_of(const Job& job) {
   std::vector<std::string> out;
   if (job.with_buckets)
-    out.emplace_back("token buckets: times are those of the sustained rates, an upper bound of what steps take in the long run");
+    out.emplace_back("token buckets: times are those at the sustained rates, an upper bound on step times in the long run");
   for (const std::string& note : job.cluster.notes)
     if (note.find("memory_limit") != std::string::npos) out.push_back(note);
   for (const std::string& part : unplanned_parts(job.model)) out.push_back("model: " + part);
   if (job.model.context_length > 0 && job.training.sequence.main > job.model.context_length) {
     out.push_back("training.sequence_length " + std::to_string(job.training.sequence.main) +
                   " is beyond the model's max_position_embeddings " + std::to_string(job.model.context_length) +
-                  ": it is planned as asked, but the published weights have not seen such positions");
+                  ": the plan uses it as requested, but the published weights were not trained on such positions");
   }
   if (freezes_weights(job.training)) {
     const std::int64_t trained = trained_parameter_count(job.model), all = parameter_count(job.model);
-    out.push_back(base::cat("training: ", base::grouped(trained), " parameters are trained beside or among ", base::grouped(all),
-                            ", ", base::fixed(100.0 * static_cast<double>(trained) / static_cast<double>(all), 2), " %"));
+    out.push_back(base::cat("training: ", base::grouped(trained), " of ", base::grouped(all), " parameters are trained", " (",
+                            base::fixed(100.0 * static_cast<double>(trained) / static_cast<double>(all), 2), " %)"));
   }
   if (job.training.adapter.any() && has_experts(job.model))
     out.emplace_back(
-        "training.adapter: routed experts take no adapters; transformers 5 holds them as one tensor, which targets do not meet "
-        "(4 did not)");
+        "training.adapter: routed experts get no adapters; transformers 5 holds them as one tensor, which targets do not match "
+        "(4 did "
+        "not)");
   if (job.training.lengths.any()) {
     const LengthFacts facts = length_facts(job.training);
     out.push_back(
         base::cat("training.lengths: ", base::fixed(100 * facts.real_tokens, 1), " % of the tokens of samples are real",
-                  facts.packed ? base::cat(", ", base::fixed(facts.sequences, 1), " sequences a sample") : std::string()));
+                  facts.packed ? base::cat(", ", base::fixed(facts.sequences, 1), " sequences per sample") : std::string()));
   }
   return out;
 }

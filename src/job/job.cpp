@@ -40,17 +40,17 @@ struct OtherName {
 };
 constexpr const char* kOffload = "search: {fix: {offload: optimizer}}";
 constexpr const char* kOffloadHint =
-    "optimizer state in host memory is a dimension of the search; docs/non-goals.md says what is not planned";
+    "optimizer state in host memory is a dimension of the search; docs/non-goals.md lists what is not supported";
 constexpr const char* kParameters = "search: {fix: {offload: parameters}}";
 constexpr const char* kParametersHint =
-    "parameters, gradients and states in host memory: a dimension of the search, as activations and optimizer are";
+    "parameters, gradients and states in host memory are a dimension of the search, like activations and the optimizer";
 constexpr const char* kAdapter = "training: {adapter: {kind: lora, rank: 16, targets: [q_proj, v_proj]}}";
 constexpr const char* kPacking = "training: {lengths: {histogram: …, packing: packed}}";
 constexpr const char* kMicroBatch = "search: {fix: {micro_batch: 2}}, or estimate --micro-batch 2";
 constexpr const char* kMicroBatchHint =
     "the micro-batch is a dimension of the search: search.fix pins it, search.allow lists values";
 constexpr const char* kAccumulationHint = "it follows from the batch: global_batch = micro_batch · dp · steps of accumulation";
-constexpr const char* kFixHint = "degrees are dimensions of the search: search.fix pins one, estimate takes all as flags";
+constexpr const char* kFixHint = "degrees are dimensions of the search: search.fix pins one; estimate takes all of them as flags";
 constexpr std::array kOtherNames = {
     OtherName{"micro_batch", kMicroBatch, kMicroBatchHint},
     OtherName{"micro_batch_size", kMicroBatch, kMicroBatchHint},
@@ -67,10 +67,10 @@ constexpr std::array kOtherNames = {
     OtherName{"cpu_offload", kOffload, kOffloadHint},
     OtherName{"offload_optimizer", kOffload, kOffloadHint},
     OtherName{"offload_param", kParameters, kParametersHint},
-    OtherName{"lora", kAdapter, "docs/file-formats.md has its keys"},
-    OtherName{"peft", kAdapter, "docs/file-formats.md has its keys"},
-    OtherName{"packing", kPacking, "docs/file-formats.md has its keys"},
-    OtherName{"packed", kPacking, "docs/file-formats.md has its keys"},
+    OtherName{"lora", kAdapter, "docs/file-formats.md lists its keys"},
+    OtherName{"peft", kAdapter, "docs/file-formats.md lists its keys"},
+    OtherName{"packing", kPacking, "docs/file-formats.md lists its keys"},
+    OtherName{"packed", kPacking, "docs/file-formats.md lists its keys"},
 };
 
 /// Rejects techniques that would change the answer if they were silently ignored.
@@ -106,15 +106,15 @@ void check_places(base::Reader& training, const Model& model, const Sequence& se
   const std::int64_t each = sequence.encoder / sequence.images, places = sequence.encoder / merge + sequence.decoder / frames;
   if (each % merge != 0)
     training.fail("sequence_length", std::to_string(each) + " patches of an image", "a multiple of " + std::to_string(merge),
-                  "the model makes one of so many neighbouring patches");
+                  "the model merges that many adjacent patches into one");
   else if (sequence.decoder % frames != 0)
     training.fail("sequence_length", std::to_string(sequence.decoder) + " tokens of sound",
-                  "a multiple of " + std::to_string(frames), "the model makes one of so many neighbouring tokens");
+                  "a multiple of " + std::to_string(frames), "the model merges that many adjacent tokens into one");
   else if (places > sequence.main)
     training.fail("sequence_length", std::to_string(sequence.main) + " tokens of text",
-                  "at least " + std::to_string(places) + ", the places of " + std::to_string(sequence.images) + " images" +
+                  "at least " + std::to_string(places) + ", the positions of " + std::to_string(sequence.images) + " images" +
                       (sequence.decoder > 0 ? " and of the recording" : ""),
-                  "the length of the text counts the places of its images; fewer images: training.images_per_sample");
+                  "the text length includes the positions of its images; for fewer images: training.images_per_sample");
 }
 
 /// Reads text with the places of its images, and their patches. These are images_per_sample times the patches of one
@@ -137,20 +137,21 @@ Sequence read_text_and_images(base::Reader& training, const Model& model) {
   }
   if (!training.sink().ok()) return sequence;
   if (hears && sequence.decoder == 0) {
-    training.fail(key, "no number of tokens of sound", "{main: …, sound: …}",
-                  model.family +
-                      " hears beside what it sees: sequence_length: {main: 4096, sound: 1500} gives a sample one recording "
-                      "of 1500 tokens, before neighbours are merged; without audio_config it is planned without that tower");
+    training.fail(
+        key, "no number of tokens of sound", "{main: …, sound: …}",
+        model.family +
+            " takes sound in addition to images: sequence_length: {main: 4096, sound: 1500} gives each sample one recording of "
+            "1500 tokens, before adjacent tokens are merged; without audio_config it is planned without that tower");
     return sequence;
   }
   if (sequence.encoder == 0) {
     training.fail(key, "no number of patches", "{main: …, encoder: …}",
                   model.family +
-                      " takes images of any size: sequence_length: {main: 4096, encoder: 8192} says that those of a sample have "
-                      "8192 patches, before neighbours are merged");
+                      " takes images of any size: sequence_length: {main: 4096, encoder: 8192} gives the images of a sample 8192 "
+                      "patches in total, before adjacent patches are merged");
   } else if (sequence.encoder % sequence.images != 0 || sequence.encoder > kMaxTokens) {
     training.fail(key, std::to_string(sequence.encoder) + " patches of " + std::to_string(sequence.images) + " images",
-                  "a multiple of images_per_sample, at most 2^31", "all images of a sample are taken to be of one size");
+                  "a multiple of images_per_sample, at most 2^31", "all images of a sample are assumed to have one size");
   } else {
     check_places(training, model, sequence);
   }
@@ -165,7 +166,7 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
   if (model.vision) {
     if (given)
       training.fail(key, "a sequence length", "none for a vision model",
-                    "take training.sequence_length out; the model's image size sets it");
+                    "remove training.sequence_length; the model's image size sets it");
     return sequence;
   }
   if (model.tower) return read_text_and_images(training, model);
@@ -185,10 +186,10 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
     const std::int64_t learned = model.encoder_tokens > 0 ? sequence.decoder : std::max(sequence.encoder, sequence.decoder);
     if (model.max_positions > 0 && learned > model.max_positions)
       training.fail(key, std::to_string(learned), "at most " + std::to_string(model.max_positions),
-                    "the model learns that many positions");
+                    "the model has that many learned positions");
     if (model.encoder_tokens > 0 && sequence.encoder != model.encoder_tokens)
       training.fail(key, std::to_string(sequence.encoder) + " tokens of the encoder", std::to_string(model.encoder_tokens),
-                    "the model's own file sets them; leave encoder out");
+                    "the model's own file sets them; omit encoder");
     return sequence;
   }
   if (given && node->kind == NodeKind::mapping) {
@@ -198,7 +199,7 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
   sequence.main = training.required_int(key, 1, kMaxTokens);
   if (model.max_positions > 0 && sequence.main > model.max_positions) {
     training.fail(key, std::to_string(sequence.main), "at most " + std::to_string(model.max_positions),
-                  "the model learns that many positions; to train with more: --set model." +
+                  "the model has that many learned positions; to train with more: --set model." +
                       std::string(model.family == "gpt2" ? "n_positions" : "max_position_embeddings") + "=" +
                       std::to_string(sequence.main));
   }
@@ -214,8 +215,7 @@ Training read_training(base::Reader& reader, const Model& model, const std::stri
   training.optimizer = read_optimizer(reader);
   training.moe_imbalance = reader.optional_real("moe_imbalance", 1.0, 1e6, 1.0);
   if (training.moe_imbalance != 1.0 && !has_experts(model))
-    reader.fail("moe_imbalance", base::shortest(training.moe_imbalance), "a model with experts",
-                "this one has none; leave it out");
+    reader.fail("moe_imbalance", base::shortest(training.moe_imbalance), "a model with experts", "this model has none; omit it");
   training.tokens = reader.optional_real("tokens", 0, 1e18, 0);
   training.adapter = read_adapter(reader);
   training.freeze = read_freeze(reader);
@@ -263,7 +263,7 @@ void check_engine(base::Reader& training, const Job& job) {
 void check_shared_weights(base::Reader& search, const Job& job) {
   if (job.search.kind == SpaceKind::uniform || std::none_of(job.model.kinds.begin(), job.model.kinds.end(), uses_again)) return;
   search.fail("space", std::string(to_string(job.search.kind)), "uniform",
-              "layers of " + job.model.family + " use the same weights, which lie in one way only");
+              "layers of " + job.model.family + " share weights, which can have only one layout");
 }
 
 /// Places an error below the training of the job.
@@ -292,7 +292,7 @@ Result<std::shared_ptr<const Calibration>> read_calibration_key(base::Reader& jo
   const bool profile = job.has("profile");
   if (!profile && !job.has("calibration")) return std::shared_ptr<const Calibration>();
   if (profile && job.has("calibration"))
-    job.fail("profile", "a profile beside a calibration", "one of them", "a profile is a calibration with measured operators");
+    job.fail("profile", "a profile and a calibration", "one of them", "a profile is a calibration with measured operators");
   const auto input = open_input(job, profile ? "profile" : "calibration", base_directory, overrides);
   if (!input) return input.error();
   const std::string& text = input->text;

@@ -13,7 +13,7 @@ Result<Job> job_of_plan(const Plan& plan) {
     return Error{ErrorKind::bad_input, "plan: " + path, found, expected, "plan again from the job file"};
   };
   if (plan.model_source.empty() || plan.cluster_source.empty()) {
-    return refuse("$.model.source", "no embedded inputs", "the model and cluster the plan was made for");
+    return refuse("$.model.source", "no embedded inputs", "the model and cluster for which the plan was made");
   }
   if (base::content_hash(plan.model_source) != plan.model_hash) {
     return refuse("$.model.hash", plan.model_hash, base::content_hash(plan.model_source) + ", the hash of the embedded model");

@@ -167,7 +167,7 @@ void merge_fix(base::Reader& fix_part, std::map<std::string, std::vector<std::in
   for (auto& [key, values] : fix) {
     if (space.allow.count(key))
       fix_part.fail(key, "\"" + key + "\" under both fix and allow", "one of them",
-                    "fix says one value, allow several: take one of the two out");
+                    "fix sets one value, allow lists several: remove one of the two");
     space.allow[key] = std::move(values);
     space.fixed.insert(key);
   }
@@ -199,7 +199,7 @@ std::optional<Objective> read_objective(base::Reader& search) {
   if (minimise == "cost")
     out.minimise = Objective::Minimise::cost;
   else if (minimise != "time")
-    reader.fail("minimise", "\"" + minimise + "\"", "time or cost", "cost: money for a step");
+    reader.fail("minimise", "\"" + minimise + "\"", "time or cost", "cost: the price of a step");
   if (reader.has("budget_per_step")) out.budget_per_step = reader.optional_real("budget_per_step", 0.0, 1e12, 0.0);
   if (reader.has("deadline")) out.deadline_s = reader.optional_duration("deadline", 0.0);
   reader.finish();
@@ -221,7 +221,7 @@ SearchSpace read_search_space(base::Reader& reader) {
     space.devices = device_choice_of(devices);
     if (!space.devices)
       reader.fail("devices", "\"" + devices + "\"", "equal, any or all",
-                  "any: stages on groups of unlike devices; all: the same, and none is left out");
+                  "any: stages on groups of different devices; all: the same, and every device is used");
   }
   base::Reader allow = reader.child("allow", false), forbid = reader.child("forbid", false);
   base::Reader fix = reader.child("fix", false), limits = reader.child("limits", false);
@@ -242,16 +242,15 @@ Status mean_modules(Job& job) {
   const RecomputeModules foreign = named.without(engine->runs.recompute_modules);
   if (foreign.any())
     return Error{ErrorKind::bad_input, "search.fix.recompute", listed(foreign) + " under engine " + job.engine,
-                 "modules that it recomputes: " + listed(engine->runs.recompute_modules),
-                 "leave them out, or take another engine"};
+                 "modules that it recomputes: " + listed(engine->runs.recompute_modules), "omit them, or choose another engine"};
   const bool one_policy = named == kPerOperator || named == engine->runs.recompute_modules;
   const RecomputeModules absent =
       one_policy ? RecomputeModules{} : named.without(modules_of(job.model, engine->memory.fuses_norms));
   if (absent.any())
     return Error{
         ErrorKind::bad_input, "search.fix.recompute", listed(absent),
-        "modules that blocks of the model have as parts of their own",
-        "of this model: " + listed(modules_of(job.model, engine->memory.fuses_norms).both(engine->runs.recompute_modules))};
+        "modules that exist as separate parts in the model's blocks",
+        "for this model: " + listed(modules_of(job.model, engine->memory.fuses_norms).both(engine->runs.recompute_modules))};
   engine->memory.selective = named;
   job.engine_model = std::move(engine);
   return std::nullopt;

@@ -70,8 +70,8 @@ Result<std::vector<LengthShare>> read_length_table(std::string_view text, const 
   std::size_t number = 0;
   const auto refuse = [&](const std::string& found) {
     return Error{ErrorKind::bad_input, cat(where, ":", number), found,
-                 "two columns, tokens (1 to 2^31, ascending) and weight (above 0); # begins a comment",
-                 cat("at most ", kMostBins, " lengths; 512 3.5 means that sequences of 512 tokens weigh 3.5")};
+                 "two columns, tokens (1 to 2^31, ascending) and weight (above 0); # starts a comment",
+                 cat("at most ", kMostBins, " lengths; 512 3.5 means that sequences of 512 tokens have weight 3.5")};
   };
   if (text.size() > kMostBytes) return refuse(cat(text.size(), " bytes"));
   while (!text.empty()) {

@@ -77,7 +77,7 @@ Precision read_precision(base::Reader& training) {
   for (int i = 0; i < kPrecisions; ++i) words.emplace_back(to_string(static_cast<Precision>(i)));
   const auto close = node.kind == base::NodeKind::string ? base::did_you_mean(node.text, words) : std::nullopt;
   training.fail("precision", shortened(node), "fp32, tf32, fp16, bf16 or fp8",
-                close ? "did you mean \"" + *close + "\"?" : "bf16 is usual; fp8 means fp8 GEMMs beside bf16");
+                close ? "did you mean \"" + *close + "\"?" : "bf16 is usual; fp8 means fp8 GEMMs and bf16 for the rest");
   return Precision::bf16;
 }
 
@@ -88,8 +88,8 @@ Optimizer read_optimizer(base::Reader& training) {
   if (const auto understood = word ? optimizer_of_word(node.text) : std::nullopt) return *understood;
   const auto close = word ? base::did_you_mean(node.text, {"adam", "adamw", "sgd"}) : std::nullopt;
   const bool other = word && std::find(kOtherStates.begin(), kOtherStates.end(), folded(node.text)) != kOtherStates.end();
-  training.fail("optimizer", shortened(node), "adam (AdamW is the same to a plan) or sgd",
-                other   ? "its states take another size than Adam's two moments, and are not modelled"
+  training.fail("optimizer", shortened(node), "adam (AdamW is equivalent for a plan) or sgd",
+                other   ? "its states differ in size from Adam's two moments, and are not modelled"
                 : close ? "did you mean \"" + *close + "\"?"
                         : "choose one of these words");
   return Optimizer::adam;

@@ -53,8 +53,8 @@ TEST(Words, WhatIsRefusedSaysWhy) {
   EXPECT_THAT(message_of("{precision: int4}"), HasSubstr("fp32, tf32, fp16, bf16 or fp8"));
   EXPECT_THAT(message_of("{precision: 16}"), HasSubstr("job.yaml:1:"));
   EXPECT_THAT(message_of("{optimizer: adan}"), HasSubstr("did you mean \"adam\"?"));
-  EXPECT_THAT(message_of("{optimizer: lion}"), HasSubstr("its states take another size"));
-  EXPECT_THAT(message_of("{optimizer: [adam]}"), HasSubstr("adam (AdamW is the same to a plan) or sgd"));
+  EXPECT_THAT(message_of("{optimizer: lion}"), HasSubstr("its states differ in size"));
+  EXPECT_THAT(message_of("{optimizer: [adam]}"), HasSubstr("adam (AdamW is equivalent for a plan) or sgd"));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ bool runs_beside(const Operator& op, bool before_attention) {
 Error unsupported(const LayerKind& kind, std::string found) {
   return Error{ErrorKind::bad_input, "layer " + kind.name, std::move(found),
                "a transformer block of linears, norms, activations, attention and residual additions",
-               "partition sequences are for dense blocks; other layers are planned by their strategies"};
+               "partition sequences are for dense blocks; other layers are planned only by strategy"};
 }
 
 class GraphBuilder {

@@ -23,13 +23,13 @@ constexpr std::array<CoefficientField, 10> kFields = {{
      "time of TP, CP and EP collectives"},
     {"data_communication", &Coefficients::data_communication, 0.5, 5.0, 1.0, 0.30, false, "time of data-parallel collectives"},
     {"exposed_share", &Coefficients::exposed_share, 0.0, 1.0, 0.0, 0.20, true,
-     "share of hideable data-parallel communication not hidden"},
+     "share of hideable data-parallel communication that is exposed"},
     {"step_s", &Coefficients::step_s, 0.0, 5.0, 0.0, 0.05, true, "host seconds per step"},
     {"micro_batch_s", &Coefficients::micro_batch_s, 0.0, 2.0, 0.0, 0.005, true, "host seconds per micro-batch and stage", false},
     {"collective_wait_s", &Coefficients::collective_wait_s, 0.0, 0.002, 0.0, 0.0002, true,
-     "host seconds a TP collective waits per rank, pipeline across nodes", false},
+     "host seconds per rank that a TP collective waits with a pipeline across nodes", false},
     {"network_wait_s", &Coefficients::network_wait_s, 0.0, 0.0005, 0.0, 0.00005, true,
-     "seconds per rank that TP collectives across nodes take longer", false},
+     "additional seconds per rank of TP collectives across nodes", false},
 }};
 
 }  // namespace

@@ -37,21 +37,21 @@ std::string has_precision_text(E e, F f, S, C) {
 
 bool short_sequence(E, F f, S, C) { return f.context_length == 0 || f.tokens <= f.context_length; }
 std::string short_sequence_text(E e, F f, S, C) {
-  return cat(f.tokens, " tokens a sequence, but ", e.base, " takes at most the ", f.context_length, " of the model");
+  return cat(f.tokens, " tokens per sequence, but ", e.base, " takes at most the ", f.context_length, " of the model");
 }
 
 bool equal_nodes(E, F f, S, C) { return f.node_sizes.size() <= 1; }
 std::string equal_nodes_text(E e, F f, S, C) {
   std::string sizes;
   for (const std::int64_t size : f.node_sizes) sizes += cat(sizes.empty() ? "nodes of " : " and of ", size);
-  return cat(e.base, " starts as many processes on every node, and there are ", sizes, " devices");
+  return cat(e.base, " starts the same number of processes on every node, but there are ", sizes, " devices");
 }
 
 // ---- degrees ------------------------------------------------------------------------------------------------------
 
 bool whole_experts(E, F, S s, C) { return s.etp == 1; }
 std::string whole_experts_text(E e, F, S s, C) {
-  return cat(e.base, " has no tensor parallelism inside experts, etp is ", s.etp);
+  return cat(e.base, " has no tensor parallelism inside experts, but etp is ", s.etp);
 }
 
 bool no_megatron_sequence(E, F, S s, C) { return s.sp != SequenceParallel::megatron; }
@@ -90,7 +90,7 @@ std::string offloads_adam_text(E e, F, S, C) { return cat(e.base, " has only Ada
 bool is_fsdp1(E e) { return e.family == EngineFamily::fsdp && e.runs.offload_parameters && !e.runs.tensor_parallel; }
 bool one_microbatch(E, F f, S s, C c) { return !offloads_parameters(s.offload) || microbatches_of(f, s, c) == 1; }
 std::string one_microbatch_text(E e, F f, S s, C c) {
-  return cat(e.base, " with parameters on the host loses the gradients of all but one of ", microbatches_of(f, s, c),
+  return cat(e.base, " with parameters on the host keeps the gradients of only one of ", microbatches_of(f, s, c),
              " micro-batches");
 }
 
@@ -98,8 +98,8 @@ bool overlaps_always(E e, F f, S s, C c) { return s.overlap == always_overlapped
 std::string overlaps_always_text(E e, F f, S s, C c) {
   const Overlap all = always_overlapped(e, f, s, c);
   const auto word = [](bool on) { return on ? "on" : "off"; };
-  return cat(e.base, " has no switch: overlap_grad is ", word(all.grad_reduce), ", overlap_param ", word(all.param_gather),
-             ", overlap_p2p ", word(all.p2p));
+  return cat(e.base, " has no switch for this: overlap_grad is ", word(all.grad_reduce), ", overlap_param ",
+             word(all.param_gather), ", overlap_p2p ", word(all.p2p));
 }
 
 bool one_overlap(E, F, S s, C) {
@@ -109,16 +109,18 @@ bool one_overlap(E, F, S s, C) {
 std::string one_overlap_text(E, F, S s, C) {
   return s.shards_parameters()
              ? "overlap_comm switches both overlap_grad and overlap_param under zero 3"
-             : cat("parameters are gathered after the update under zero ", number_of(s.zero), ", overlap_param is on");
+             : cat("parameters are gathered after the update with zero ", number_of(s.zero), ", but overlap_param is on");
 }
 
 bool ulysses_alone(E, F, S s, C c) { return s.sp != SequenceParallel::ulysses || c.stages == 1; }
 std::string ulysses_alone_text(E, F, S, C c) {
-  return cat("sp ulysses runs without tensor parallelism and without a pipeline, pp is ", c.stages);
+  return cat("sp ulysses needs a run without tensor parallelism and without a pipeline, but pp is ", c.stages);
 }
 
 bool experts_unstaged(E, F f, S, C c) { return f.experts.empty() || c.stages == 1; }
-std::string experts_unstaged_text(E, F, S, C c) { return cat("a model with experts runs without a pipeline, pp is ", c.stages); }
+std::string experts_unstaged_text(E, F, S, C c) {
+  return cat("a model with experts cannot run with a pipeline, but pp is ", c.stages);
+}
 
 constexpr std::array kAssertedRules = {
     EngineRule{"MODEL", "the engine has the model's type", 0, D::tp, [](E e) { return !e.model_types.empty(); }, trains_model,

@@ -70,7 +70,7 @@ void add_unused_devices(const EngineModel& engine, const Cluster& cluster, std::
   if (restricted && used != cluster.devices())
     out.push_back({engine_rule_id(engine, "ALL-DEVICES"),
                    cat("the plan uses ", used, " of ", cluster.devices(), " devices; ", engine.base, " starts a process on each"),
-                   "describe the nodes that are used alone"});
+                   "describe only the nodes that are used"});
 }
 
 }  // namespace

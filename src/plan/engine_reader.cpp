@@ -211,7 +211,7 @@ void read_part(Reader& engine, std::string_view key, Part& part, void (*read)(Re
   engine.each(key, false, [&](Reader& r) {
     (void)r.required_string("source");
     for (const auto& [name, value] : r.node().members)
-      if (name != "source" && !stated.insert(name).second) r.fail(name, cat(name, " a second time"), "one statement a field");
+      if (name != "source" && !stated.insert(name).second) r.fail(name, cat(name, " a second time"), "one statement per field");
     read(r, part);
     r.finish();
   });
@@ -288,7 +288,7 @@ void read_reach(Reader& r, EngineModel& e) {
     e.model_types = texts(models, "types");
     const std::vector<std::string> known = known_model_families();
     for (const std::string& type : e.model_types)
-      if (std::find(known.begin(), known.end(), type) == known.end()) models.fail("types", type, "model types that are read");
+      if (std::find(known.begin(), known.end(), type) == known.end()) models.fail("types", type, "known model types");
     models.finish();
   }
   if (r.has("formats")) e.formats = texts(r, "formats");
@@ -318,7 +318,7 @@ void read_options(Reader& engine, Entry& entry) {
     read_flag(r, "script", option.script);
     option.flags = texts(r, "flags");
     if (option.name.empty() || option.name.find('+') != std::string::npos) r.fail("name", option.name, "a word without +");
-    if (!own.insert(option.name).second) r.fail("name", cat(option.name, " a second time"), "one entry an option");
+    if (!own.insert(option.name).second) r.fail("name", cat(option.name, " a second time"), "one entry per option");
     std::size_t at = 0;
     while (at < entry.model.options.size() && entry.model.options[at].name != option.name) ++at;
     EngineModel tried = entry.model;
@@ -340,7 +340,7 @@ Entry read_engine(Reader& r, const std::vector<Entry>& before) {
   const auto known = [&](const std::string& other) {
     return std::find_if(before.begin(), before.end(), [&](const Entry& b) { return b.model.name == other; });
   };
-  if (known(name) != before.end()) r.fail("name", cat(name, " a second time"), "one entry an engine");
+  if (known(name) != before.end()) r.fail("name", cat(name, " a second time"), "one entry per engine");
   if (name.find('+') != std::string::npos) r.fail("name", name, "a word without +, which joins options to engines");
   if (r.has("like")) {
     const std::string like = r.required_string("like");

@@ -44,15 +44,15 @@ std::string zero_pipeline_text(E e, F, S s, C c) {
 }
 
 bool no_tp(E, F, S s, C) { return s.tp == 1; }
-std::string no_tp_text(E e, F, S s, C) { return cat(e.name, " has no tensor parallelism, tp is ", s.tp); }
+std::string no_tp_text(E e, F, S s, C) { return cat(e.name, " has no tensor parallelism, but tp is ", s.tp); }
 bool no_ulysses(E, F, S s, C) { return s.sp != SequenceParallel::ulysses; }
 std::string no_ulysses_text(E e, F, S, C) { return cat(e.name, " has no sp ulysses"); }
 bool no_cp(E, F, S s, C) { return s.cp == 1; }
-std::string no_cp_text(E e, F, S s, C) { return cat(e.name, " has no context parallelism, cp is ", s.cp); }
+std::string no_cp_text(E e, F, S s, C) { return cat(e.name, " has no context parallelism, but cp is ", s.cp); }
 bool cp_kind(E e, F, S s, C) { return s.cp == 1 || contains(e.runs.cp_kinds, s.cp_kind); }
 std::string cp_kind_text(E e, F, S s, C) { return cat(e.name, " has no cp_kind ", to_string(s.cp_kind)); }
 bool no_pp(E, F, S, C c) { return c.stages == 1; }
-std::string no_pp_text(E e, F, S, C c) { return cat(e.name, " has no pipeline, pp is ", c.stages); }
+std::string no_pp_text(E e, F, S, C c) { return cat(e.name, " has no pipeline parallelism, but pp is ", c.stages); }
 bool no_frozen(E, F f, S, C) { return !f.freezes; }
 std::string no_frozen_text(E e, F, S, C) { return cat(e.name, " trains all weights: no adapters, no frozen parts"); }
 bool no_packs(E, F f, S, C) { return !f.packs; }
@@ -60,10 +60,12 @@ bool no_loops(E, F f, S, C) { return f.experts.empty(); }
 std::string no_loops_text(E e, F, S, C) {
   return cat(
       e.name,
-      " runs experts one after the other, 9 to 35 times slower than as grouped products where that was measured: not predicted; ",
+      " runs experts one after another, measured as 9 to 35 times slower than grouped matrix products, and is not predicted; ",
       e.name, "+grouped-experts is for code that groups them");
 }
-std::string no_packs_text(E e, F, S, C) { return cat(e.name, " does not pack sequences that attend to themselves alone"); }
+std::string no_packs_text(E e, F, S, C) {
+  return cat(e.name, " does not pack sequences with attention limited to each sequence");
+}
 /// Returns whether the optimizer alone stays on the device. Offload of parameters includes the optimizer and has
 /// its own rule.
 bool no_offload(E, F, S s, C) { return !offloads_optimizer(s.offload) || offloads_parameters(s.offload); }
@@ -80,7 +82,7 @@ bool parameter_offload(E e, F, S s, C c) {
 }
 std::string parameter_offload_text(E e, F, S s, C c) {
   if (!e.runs.offload_parameters) return cat(e.name, " keeps parameters on the device");
-  return cat(e.name, " offloads parameters under its zero 3 alone, zero is ", number_of(s.zero), " and pp ", c.stages);
+  return cat(e.name, " offloads parameters only under its zero 3, but zero is ", number_of(s.zero), " and pp ", c.stages);
 }
 /// Returns whether CUDA graphs replay kernels. They and offload of activations exclude each other in
 /// Megatron's TransformerConfig.
@@ -99,22 +101,21 @@ bool activation_offload(E e, F f, S s, C c) {
 std::string activation_offload_text(E e, F f, S s, C c) {
   switch (e.runs.offload_activations) {
     case ActivationOffload::checkpoints:
-      return cat(e.name, " offloads inputs of recomputed blocks alone, recompute is ", to_string(s.recompute.kind));
+      return cat(e.name, " offloads only the inputs of recomputed blocks, but recompute is ", to_string(s.recompute.kind));
     case ActivationOffload::one_pipeline:
       if (replays_graphs(e)) return cat(e.name, " offloads no activations of CUDA graphs");
-      if (f.blocks <= 1) return cat(e.name, " keeps one block on the device, and there are ", f.blocks);
-      return cat(e.name, " offloads activations without pipeline and without recomputation, pp is ", c.stages, " and recompute ",
+      if (f.blocks <= 1) return cat(e.name, " keeps one block on the device, but the number of blocks is ", f.blocks);
+      return cat(e.name, " offloads activations only without pipeline and recomputation, but pp is ", c.stages, " and recompute ",
                  to_string(s.recompute.kind));
     default: return cat(e.name, " keeps activations on the device");
   }
 }
 bool offload_zero(E, F, S s, C) { return !offloads_optimizer(s.offload) || s.shards_optimizer() || s.data_ranks() == 1; }
 std::string offload_zero_text(E, F, S s, C) {
-  return cat("states stay on the device under zero 0 over ", s.data_ranks(),
-             " data ranks: the sharded optimizer is what moves them");
+  return cat("states stay on the device with zero 0 over ", s.data_ranks(), " data ranks: only the sharded optimizer moves them");
 }
 bool no_ep(E, F, S s, C) { return s.ep == 1 && s.etp == 1; }
-std::string no_ep_text(E e, F, S s, C) { return cat(e.name, " has no expert parallelism, ep is ", s.ep, " and etp ", s.etp); }
+std::string no_ep_text(E e, F, S s, C) { return cat(e.name, " has no expert parallelism, but ep is ", s.ep, " and etp ", s.etp); }
 
 bool even_stages(E, F f, S, C c) { return f.blocks % chunks_of(c) == 0; }
 std::string even_stages_text(E, F f, S, C c) {
@@ -139,7 +140,7 @@ bool recompute_count(E e, F f, S s, C c) {
   return s.recompute.kind != RecomputeKind::full || s.recompute.layers <= fullest_chunk(e, f, c);
 }
 std::string recompute_count_text(E e, F f, S s, C c) {
-  return cat("full recomputation of ", s.recompute.layers, " blocks a chunk, but with equal stages the fullest has ",
+  return cat("full recomputation of ", s.recompute.layers, " blocks per chunk, but with equal stages the fullest has ",
              fullest_chunk(e, f, c));
 }
 bool whole_recompute(E e, F f, S s, C c) {
@@ -178,7 +179,7 @@ bool no_overlap_zero(E, F, S s, C) { return !s.overlap.grad_reduce || !s.shards_
 std::string no_overlap_zero_text(E e, F, S s, C) {
   return cat(e.name, " reduces gradients after the last backward with ZeRO ", number_of(s.zero));
 }
-std::string no_overlap_text(E e, F, S, C) { return cat(e.name, " cannot run this communication beside compute"); }
+std::string no_overlap_text(E e, F, S, C) { return cat(e.name, " cannot overlap this communication with compute"); }
 
 // ---- rules of one family ------------------------------------------------------------------------------------------
 
@@ -235,7 +236,8 @@ std::string nano_m_text(E, F f, S s, C c) {
 
 bool ep_overlap(E, F, S s, C c) { return s.ep == 1 || c.stages == 1 || c.kind == ScheduleKind::interleaved; }
 std::string ep_overlap_text(E, F, S s, C c) {
-  return cat("ep ", s.ep, " with ", c.stages, " stages that are not interleaved: a rank has no other micro-batch to run beside");
+  return cat("ep ", s.ep, " with ", c.stages,
+             " stages that are not interleaved: a rank has no other micro-batch with which to overlap");
 }
 
 constexpr DimensionSet kDataRanks = dimension_set(D::tp, D::sp, D::cp, D::dp);
@@ -446,7 +448,7 @@ bool unequal_shares(const Plan& plan) {
 std::vector<RuleViolation> engine_plan_violations(const EngineModel& engine, const Model& model, const Plan& plan) {
   std::vector<RuleViolation> out;
   if (!engine.runs.listed_devices && !devices_in_order(plan))
-    out.push_back({cat(prefix(engine.family), "DEVICES"), "a stage lists its devices in an order of its own", ""});
+    out.push_back({cat(prefix(engine.family), "DEVICES"), "a stage lists its devices in a custom order", ""});
   for (const std::string& fault : layer_faults(engine.layers, model, plan))
     out.push_back({cat(prefix(engine.family), "LAYERS"), fault, ""});
   if (has_shares(engine) && unequal_shares(plan))

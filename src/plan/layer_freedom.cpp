@@ -101,7 +101,7 @@ void add_dimension_faults(const LayerFreedom& freedom, const Model& model, const
     if (!free && values.size() > 1)
       out.push_back(cat("layers differ in ", espalier::to_string(d), " (", joined(d, values), "); ", to_string(freedom)));
     if (free && !fits_a_set(sets_of(freedom, d), values))
-      out.push_back(cat(espalier::to_string(d), " ", joined(d, values), " do not stand beside each other in one plan"));
+      out.push_back(cat(espalier::to_string(d), " ", joined(d, values), " cannot be combined in one plan"));
   }
   if (freedom.partition) return;
   std::set<BlockPartition> partitions;
@@ -186,13 +186,14 @@ std::vector<std::string> layer_faults(const LayerFreedom& freedom, const Model& 
   if (freedom.blocks_everywhere) add_stage_faults(model, schedule, chunks, out);
   if (!freedom.embedding_as_head) return out;
   const TableLayout embedding = table_layout(chunks.front().front().strategy), head = table_layout(chunks.back().back().strategy);
-  if (embedding != head) out.push_back(cat("the embedding is spread as ", text_of(embedding), ", the head as ", text_of(head)));
+  if (embedding != head)
+    out.push_back(cat("the embedding is distributed as ", text_of(embedding), ", the head as ", text_of(head)));
   return out;
 }
 
 std::vector<std::string> layer_faults(const LayerFreedom& freedom, const Model& model, const Plan& plan) {
   if (plan.uniform() || is_unrestricted(freedom)) return {};
-  if (const std::size_t pipelines = plan.pipelines.size(); pipelines > 1) return {cat(pipelines, " pipelines beside each other")};
+  if (const std::size_t pipelines = plan.pipelines.size(); pipelines > 1) return {cat(pipelines, " concurrent pipelines")};
   const Pipeline& pipeline = plan.only_pipeline();
   return layer_faults(freedom, model, pipeline.schedule, chunk_ranges(pipeline));
 }

@@ -60,7 +60,7 @@ std::string difference(const Layout& a, const Layout& b, const std::vector<Fabri
     return counts.size() > 4 ? out + " + …" : out;
   };
   for (std::size_t k = 0; k < levels.size(); ++k)
-    if (a[k] != b[k]) return cat(sum(a[k]), " and ", sum(b[k]), " members a domain of level ", levels[k].name);
+    if (a[k] != b[k]) return cat(sum(a[k]), " and ", sum(b[k]), " members per domain of level ", levels[k].name);
   return "";
 }
 
@@ -80,8 +80,8 @@ Status uneven(const StageDevices& stages, std::string_view where, const Strategy
         else if (*first != here)
           return Error{ErrorKind::bad_input, cat(where, ".stages[", i, "].devices"),
                        cat("device-order: ", kind.name, " groups with ", difference(*first, here, levels)),
-                       cat("all ", kind.name, " groups of the plan alike"),
-                       "one price stands for all groups of a kind: list the devices so that each spans the same links"};
+                       cat("all ", kind.name, " groups of the plan with the same layout"),
+                       "one price holds for all groups of a kind: list the devices so that each group spans the same links"};
       }
     }
   }
@@ -97,8 +97,8 @@ Status scattered_tiles(const StageDevices& stages, std::string_view where, const
         if (group.front() % strategy.tp != 0 || group[n] != group.front() + static_cast<std::int64_t>(n))
           return Error{ErrorKind::bad_input, cat(where, ".stages[", i, "].devices"),
                        cat("device-order: device ", group[n], " in a tensor group of ", group.front()),
-                       cat(strategy.tp, " neighbouring devices from a multiple of ", strategy.tp),
-                       "operator partitions are priced on neighbouring devices"};
+                       cat(strategy.tp, " adjacent devices that start at a multiple of ", strategy.tp),
+                       "operator partitions are priced on adjacent devices"};
   return std::nullopt;
 }
 

@@ -43,7 +43,7 @@ Result<std::vector<OperatorPartition>> parse_operator_partition(std::string_view
     if (!sequence) return sequence.error();
     OperatorPartition p{std::string(one.substr(0, space)), *sequence};
     if (std::any_of(all.begin(), all.end(), [&](const OperatorPartition& other) { return other.name == p.name; }))
-      return unreadable(one, "every operator once");
+      return unreadable(one, "each operator once");
     all.push_back(std::move(p));
     if (end == std::string_view::npos) break;
     text.remove_prefix(end + 1);
@@ -93,14 +93,14 @@ const Result<std::vector<OperatorPartition>>& BlockPartition::operators() const 
 std::string partition_fault(const Strategy& s) {
   if (s.partition.empty()) return "";
   if (s.tp < 2 || !std::has_single_bit(static_cast<std::uint32_t>(s.tp)) || s.tp > 1 << partition::kMaxBits)
-    return cat("operators are partitioned over 2, 4, 8 … 1024 devices, not tp ", s.tp);
+    return cat("operators can be partitioned over 2, 4, 8 … 1024 devices, not tp ", s.tp);
   if (s.sp != SequenceParallel::none || s.cp != 1 || s.ep != 1 || s.etp != 1)
-    return "a partition of operators says all about its group: sp none, cp 1, ep 1, etp 1";
+    return "a partition of operators determines its whole group: it needs sp none, cp 1, ep 1, etp 1";
   if (s.recompute.kind == RecomputeKind::selective) return "partitioned blocks are recomputed in full or not at all";
   if (s.overlap.tp) return "overlap_tp has no meaning under a partition of operators";
   const auto& parsed = s.partition.operators();
-  if (!parsed) return cat(parsed.error().found, " is no partition of operators");
-  if (to_string(*parsed) != s.partition.text()) return "the partition is not written canonically";
+  if (!parsed) return cat(parsed.error().found, " is not a partition of operators");
+  if (to_string(*parsed) != s.partition.text()) return "the partition is not in canonical form";
   const int bits = std::bit_width(static_cast<std::uint32_t>(s.tp)) - 1;
   for (const OperatorPartition& p : *parsed)
     if (p.sequence.bits() != bits)

@@ -122,9 +122,10 @@ PlanSchema read_schema(Reader& root) {
   if (schema == schema_name(PlanSchema::one)) return PlanSchema::one;
   if (!root.sink().ok() || schema == schema_name(PlanSchema::two)) return PlanSchema::two;
   const bool other = schema.starts_with("espalier.plan/");
-  root.fail(
-      "schema", cat("\"", schema, "\""), cat("\"", schema_name(PlanSchema::two), "\" or \"", schema_name(PlanSchema::one), "\""),
-      other ? "another version of espalier wrote it; use that version, or plan again from the job" : "is this a plan.json?");
+  root.fail("schema", cat("\"", schema, "\""),
+            cat("\"", schema_name(PlanSchema::two), "\" or \"", schema_name(PlanSchema::one), "\""),
+            other ? "it was written by another version of espalier; use that version, or plan again from the job"
+                  : "is this a plan.json?");
   return PlanSchema::two;
 }
 

@@ -22,7 +22,7 @@ constexpr std::int32_t kMaxLayers = 1 << 16;
 constexpr std::int64_t kMaxShare = std::int64_t{1} << 40;
 
 Error fault(std::string where, std::string found, std::string expected,
-            std::string hint = "plan again, or estimate the configuration that is meant") {
+            std::string hint = "plan again, or estimate the intended configuration") {
   return {ErrorKind::bad_input, std::move(where), std::move(found), std::move(expected), std::move(hint)};
 }
 
@@ -73,7 +73,7 @@ Status check_strategy(const Strategy& s, const std::string& where) {
   }
   if (s.recompute.modules.any() && s.recompute.kind != RecomputeKind::selective)
     return fault(where, cat("modules ", to_string(s.recompute.modules), " with recompute ", to_string(s.recompute.kind)),
-                 "modules with selective recomputation alone");
+                 "modules only with selective recomputation");
   return {};
 }
 
@@ -145,8 +145,7 @@ Status check_layers(const Pipeline& pipeline, const std::string& where, std::int
     }
   }
   if (layers >= 0 && next != layers)
-    return fault(where, cat(next, " layers"),
-                 cat(layers, ", as the pipeline before it has: every pipeline holds the whole model"));
+    return fault(where, cat(next, " layers"), cat(layers, ", like the pipeline before it: every pipeline holds the whole model"));
   layers = next;
   return {};
 }
@@ -194,14 +193,14 @@ Status check_shares(const Pipeline& pipeline, const Stage& stage, const std::str
 Status check_stages(const Pipeline& pipeline, const std::string& within) {
   if (pipeline.stages.size() != static_cast<std::size_t>(pipeline.schedule.stages)) {
     return fault(within + ".stages", cat(pipeline.stages.size(), " stages"),
-                 cat("as many as the schedule has: ", pipeline.schedule.stages));
+                 cat("as many as in the schedule: ", pipeline.schedule.stages));
   }
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
     const Stage& stage = pipeline.stages[i];
     const std::string where = cat(within, ".stages[", i, "]");
     if (stage.chunks.size() != static_cast<std::size_t>(pipeline.schedule.virtual_stages)) {
       return fault(where + ".layers", cat(stage.chunks.size(), " ranges"),
-                   cat("one for each virtual stage: ", pipeline.schedule.virtual_stages));
+                   cat("one per virtual stage: ", pipeline.schedule.virtual_stages));
     }
     for (const Chunk& chunk : stage.chunks) {
       if (chunk.ranges.empty()) return fault(where + ".layers", "a chunk without layers", "at least one range");
@@ -234,7 +233,7 @@ Status check_pipelines(const Plan& plan) {
   for (const Pipeline& pipeline : plan.pipelines) {
     const std::string where = cat("$.pipelines[", p++, "]");
     if (!ids.insert(pipeline.id).second || pipeline.id < 0)
-      return fault(where + ".id", cat(pipeline.id), "an id of its own, from 0");
+      return fault(where + ".id", cat(pipeline.id), "a unique id of at least 0");
     if (Status e = check_schedule(pipeline.schedule, where + ".schedule")) return e;
     if (Status e = check_stages(pipeline, where)) return e;
     if (Status e = check_batch(pipeline, where)) return e;
@@ -253,7 +252,7 @@ Status check_training(const Plan& plan) {
   for (const Pipeline& pipeline : plan.pipelines) {
     if (pipeline.samples < 1 || pipeline.samples > t.global_batch - samples)
       return fault("$.pipelines", cat("pipeline ", pipeline.id, " takes ", pipeline.samples, " samples"),
-                   cat("samples of all pipelines that are the global batch, ", t.global_batch));
+                   cat("samples of all pipelines that add up to the global batch, ", t.global_batch));
     samples += pipeline.samples;
   }
   if (samples == t.global_batch) return {};

@@ -126,7 +126,7 @@ Status check_layout(const Program& program) {
     };
     if (rank.begin != next || rank.end < rank.begin) {
       return wrong("instructions [" + std::to_string(rank.begin) + ", " + std::to_string(rank.end) + ")",
-                   "a list that begins at " + std::to_string(next));
+                   "a list that starts at " + std::to_string(next));
     }
     if (rank.pipeline < 0 || rank.pipeline >= pipelines)
       return wrong("pipeline " + std::to_string(rank.pipeline), "a pipeline below " + std::to_string(pipelines));

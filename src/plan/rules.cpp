@@ -145,7 +145,7 @@ std::string divide_sp_sequence_text(F f, S s, C) {
 // ---- kinds of parallelism -----------------------------------------------------------------------------------------
 
 bool sp_needs_tp(F, S s, C) { return s.sp == SequenceParallel::none || s.tp > 1; }
-std::string sp_needs_tp_text(F, S s, C) { return cat("sp ", to_string(s.sp), " works inside the tp group, and tp is 1"); }
+std::string sp_needs_tp_text(F, S s, C) { return cat("sp ", to_string(s.sp), " works inside the tp group, but tp is 1"); }
 
 bool cp_kind_canonical(F, S s, C) { return s.cp > 1 || s.cp_kind == ContextParallelKind::ring; }
 std::string cp_kind_canonical_text(F, S s, C) { return cat("cp_kind ", to_string(s.cp_kind), " has no meaning with cp 1"); }
@@ -158,12 +158,12 @@ std::string cp_one_sequence_text(F f, S s, C) {
 
 bool weights_again(F f, S, C c) { return c.stages == 1 || !f.again; }
 std::string weights_again_text(F, S, C c) {
-  return cat("pp ", c.stages, " parts layers that use the same weights, of which each stage would hold a copy");
+  return cat("pp ", c.stages, " separates layers that share weights, so each stage would hold a copy");
 }
 
 bool ulysses_attention(F f, S s, C) { return s.sp != SequenceParallel::ulysses || (!f.fixed_windows && !f.scans); }
 std::string ulysses_attention_text(F f, S, C) {
-  if (f.scans) return "sp ulysses splits heads of attention alone, but layers of this model carry a state along the sequence";
+  if (f.scans) return "sp ulysses splits only attention heads, but layers of this model carry a state along the sequence";
   return "sp ulysses gathers whole sequences, but attention works on shifted windows";
 }
 
@@ -289,7 +289,8 @@ std::string recompute_layers_text(F f, S s, C c) {
   if (s.recompute.kind != RecomputeKind::full) {
     return cat("recompute ", to_string(s.recompute.kind), " has recompute_layers 0, not ", s.recompute.layers);
   }
-  return cat("full recomputation of ", s.recompute.layers, " blocks a chunk, but the fullest chunk has ", recompute_limit(f, c));
+  return cat("full recomputation of ", s.recompute.layers, " blocks per chunk, but the fullest chunk has ",
+             recompute_limit(f, c));
 }
 
 bool overlap_grad(F f, S s, C) { return !s.overlap.grad_reduce || replicates_weights(!f.experts.empty(), s); }
@@ -297,26 +298,25 @@ std::string overlap_grad_text(F, S, C) {
   return "overlap_grad hides the gradient reduction, but no two ranks hold the same weights";
 }
 bool overlap_param(F, S s, C) { return !s.overlap.param_gather || s.shards_optimizer(); }
-std::string overlap_param_text(F, S, C) { return "overlap_param hides the parameter all-gather of ZeRO, and zero is 0"; }
+std::string overlap_param_text(F, S, C) { return "overlap_param hides the parameter all-gather of ZeRO, but zero is 0"; }
 bool overlap_p2p(F, S s, C c) { return !s.overlap.p2p || c.stages > 1; }
-std::string overlap_p2p_text(F, S, C) { return "overlap_p2p hides pipeline sends, and pp is 1"; }
+std::string overlap_p2p_text(F, S, C) { return "overlap_p2p hides pipeline sends, but pp is 1"; }
 bool overlap_tp(F, S s, C) { return !s.overlap.tp || s.sp == SequenceParallel::megatron; }
 std::string overlap_tp_text(F, S s, C) {
-  return cat("overlap_tp splits reduce-scatter and all-gather under GEMMs, which needs sp megatron, not ", to_string(s.sp));
+  return cat("overlap_tp overlaps reduce-scatter and all-gather with GEMMs, which needs sp megatron, not ", to_string(s.sp));
 }
 
 bool offload_host(F f, S s, C) { return s.offload == Offload::none || (f.hosts && s.partition.empty()); }
 std::string offload_host_text(F f, S s, C) {
   return cat("offload ", to_string(s.offload),
              f.hosts ? " with operators partitioned one by one"
-                     : " to hosts that are not known: cluster.host: {memory, memory_bandwidth, bandwidth} of a node states them, "
-                       "host of each "
-                       "group on several");
+                     : " to unknown hosts: state them as cluster.host: {memory, memory_bandwidth, bandwidth} of a node, or as "
+                       "host of each group");
 }
 
 bool offload_parameters(F, S s, C) { return !offloads_parameters(s.offload) || s.shards_parameters() || s.data_ranks() == 1; }
 std::string offload_parameters_text(F, S s, C) {
-  return cat("parameters in host memory are gathered layer by layer from the shards of zero 3, zero is ", number_of(s.zero),
+  return cat("parameters in host memory are gathered layer by layer from the shards of zero 3, but zero is ", number_of(s.zero),
              " over ", s.data_ranks(), " data ranks");
 }
 bool offload_passes(F, S s, C c) {
@@ -325,7 +325,7 @@ bool offload_passes(F, S s, C c) {
 }
 std::string offload_passes_text(F, S s, C c) {
   return cat("offload ", to_string(s.offload), " with schedule ", to_string(c.kind),
-             ": weight gradients of their own would fetch everything a second time");
+             ": separate weight gradients would fetch everything a second time");
 }
 
 bool operator_partition(F, S s, C) { return partition_fault(s).empty(); }
@@ -345,7 +345,7 @@ constexpr std::array kRules = {
          dimension_set(D::tp, D::cp, D::cp_kind), D::tp, divide_kv_heads, divide_kv_heads_text},
     Rule{"divide-ffn",
          "tp divides the split width of every column- and row-parallel linear layer, and heads and groups of scans (Ulysses "
-         "splits none)",
+         "splits neither)",
          dimension_set(D::tp, D::sp), D::tp, divide_ffn, divide_ffn_text},
     Rule{"divide-sequence-cp", "cp divides the sequence; the causal ring needs 2 · cp, for its zig-zag slices",
          dimension_set(D::cp, D::cp_kind), D::cp, divide_cp_sequence, divide_cp_sequence_text},
@@ -370,7 +370,7 @@ constexpr std::array kRules = {
     Rule{"expert-tp", "etp is 1 or the degree that splits the dense weights, and divides the width of the experts",
          dimension_set(D::tp, D::sp, D::etp), D::etp, expert_tp, expert_tp_text},
     Rule{"stages", "pp · vpp is at most the number of layers", dimension_set(D::pp, D::vpp), D::pp, stages_fit, stages_fit_text},
-    Rule{"weights-again", "layers that use the weights of an earlier one stand on its stage: pp is 1", dimension_set(D::pp),
+    Rule{"weights-again", "layers that share the weights of an earlier one must be on its stage: pp is 1", dimension_set(D::pp),
          D::pp, weights_again, weights_again_text},
     Rule{"schedule-pipeline", "one stage is written as schedule 1f1b", dimension_set(D::pp, D::schedule), D::schedule,
          schedule_pipeline, schedule_pipeline_text},
@@ -378,18 +378,18 @@ constexpr std::array kRules = {
          D::vpp, virtual_stages, virtual_stages_text},
     Rule{"interleaved-batch", "interleaved: pp divides the number of micro-batches",
          dimension_set(D::pp, D::schedule, D::micro_batch, D::dp), D::micro_batch, interleaved_batch, interleaved_batch_text},
-    Rule{"schedule-size", "pp · vpp · micro-batches is at most 2^21, so that the program can be written down",
+    Rule{"schedule-size", "pp · vpp · micro-batches is at most 2^21, which limits the size of the program",
          dimension_set(D::pp, D::vpp, D::micro_batch, D::dp), D::micro_batch, schedule_size, schedule_size_text},
     Rule{"zero-range", "zero is 0, 1, 2 or 3", dimension_set(D::zero), D::zero, zero_range, zero_range_text},
     Rule{"zero-shard", "shard is 1 exactly when zero is 0", dimension_set(D::zero, D::shard), D::shard, zero_shard,
          zero_shard_text},
     Rule{"divide-shard", "shard divides the ranks that hold the same weights (dp · cp, times tp with Ulysses)",
          dimension_set(D::tp, D::sp, D::cp, D::dp, D::shard), D::shard, divide_shard, divide_shard_text},
-    Rule{"zero-bubble-zero", "zero-bubble schedules go with zero 0 or 1", dimension_set(D::zero, D::schedule), D::zero,
+    Rule{"zero-bubble-zero", "zero-bubble schedules need zero 0 or 1", dimension_set(D::zero, D::schedule), D::zero,
          zero_bubble_zero, zero_bubble_zero_text},
-    Rule{"order", "of rank orders that place every rank alike, the first is used", dimension_set(D::order, D::cp, D::dp, D::pp),
+    Rule{"order", "among rank orders with the same placement, the first is used", dimension_set(D::order, D::cp, D::dp, D::pp),
          D::order, order_canonical, order_canonical_text},
-    Rule{"recompute-layers", "full recomputation counts 1 … the blocks of the fullest chunk; otherwise the count is 0",
+    Rule{"recompute-layers", "full recomputation covers 1 … all blocks of the fullest chunk; otherwise the count is 0",
          dimension_set(D::recompute, D::recompute_layers, D::pp, D::vpp), D::recompute_layers, recompute_layers,
          recompute_layers_text},
     Rule{"overlap-grad", "overlap_grad needs ranks that hold the same weights, dense ones or experts",
@@ -405,11 +405,11 @@ constexpr std::array kRules = {
          "full or not at all",
          dimension_set(D::tp, D::sp, D::cp, D::ep, D::etp, D::recompute, D::overlap_tp), D::tp, operator_partition,
          operator_partition_text},
-    Rule{"offload-host", "offload needs hosts whose memory and links are known (host of the cluster), and no operator partition",
+    Rule{"offload-host", "offload needs hosts with known memory and links (host of the cluster), and no operator partition",
          dimension_set(D::offload), D::offload, offload_host, offload_host_text},
     Rule{"offload-parameters", "offload of parameters needs zero 3, or one data rank",
          dimension_set(D::offload, D::zero, D::tp, D::sp, D::cp, D::dp), D::zero, offload_parameters, offload_parameters_text},
-    Rule{"offload-passes", "offload of activations and parameters goes with schedules whose backward passes are whole",
+    Rule{"offload-passes", "offload of activations and parameters needs schedules with undivided backward passes",
          dimension_set(D::offload, D::schedule), D::schedule, offload_passes, offload_passes_text},
     Rule{"overlap-tp", "overlap_tp needs sp megatron", dimension_set(D::overlap_tp, D::sp), D::overlap_tp, overlap_tp,
          overlap_tp_text},

@@ -279,7 +279,7 @@ TEST(Rules, SharedWeightsStandOnOneStage) {
   EXPECT_TRUE(broken_by(1, 2).empty());
   const auto all = broken_by(2, 4);
   ASSERT_EQ(names(all), (Names{"weights-again"}));
-  EXPECT_EQ(all[0].text, "pp 2 parts layers that use the same weights, of which each stage would hold a copy");
+  EXPECT_EQ(all[0].text, "pp 2 separates layers that share weights, so each stage would hold a copy");
   // The layers of this plan have two layouts: ranges of tp 1 and tp 2 on one stage.
   Plan plan;
   Strategy wide = s;

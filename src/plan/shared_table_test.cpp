@@ -141,7 +141,7 @@ TEST(SharedTable, RuleTiedTable) {
   other.zero = ZeroStage::none;
   other.shard = 1;
   EXPECT_EQ(plan_violations(tied, with_head(other))[0].text,
-            "the embedding has its table as TP2·DP2 ZeRO-1, the head the same table as TP4");
+            "the embedding has its table with TP2·DP2 ZeRO-1, the head has the same table with TP4");
   bool listed = false;
   for (const auto& [name, sentence] : rule_catalogue()) listed |= name == "tied-table";
   EXPECT_TRUE(listed);

@@ -99,7 +99,8 @@ RecomputeModules read_modules(Reader& r) {
                      std::all_of(list->items.begin(), list->items.end(),
                                  [](const Node& item) { return item.kind == NodeKind::string && !item.text.empty(); });
   if (!texts) {
-    r.fail("modules", list->kind == NodeKind::sequence ? "a list of other things than names" : std::string(to_string(list->kind)),
+    r.fail("modules",
+           list->kind == NodeKind::sequence ? "a list with items that are not names" : std::string(to_string(list->kind)),
            "a list of names of modules such as [\"layernorm\", \"moe_act\"]");
     return out;
   }
@@ -119,7 +120,7 @@ std::vector<std::int64_t> read_shares(Reader& r, std::string_view key) {
   std::vector<std::int64_t> out;
   const Node* list = r.find(key);
   if (list == nullptr) return out;
-  const std::string expected = "a list of whole numbers from 0 to 2^40, one for each that takes a share";
+  const std::string expected = "a list of whole numbers from 0 to 2^40, one per share";
   if (list->kind != NodeKind::sequence || list->items.empty() || list->items.size() > static_cast<std::size_t>(kMaxCount)) {
     r.fail(key, list->kind == NodeKind::sequence ? cat(list->items.size(), " numbers") : std::string(to_string(list->kind)),
            expected);
@@ -154,7 +155,7 @@ Stage read_stage(Reader& r, std::int32_t virtual_stages, PlanSchema schema) {
     range.last = read_int32(item, "last", 0, 1 << 16);
     range.strategy = read_strategy(item, schema);
     if (chunk > static_cast<std::int64_t>(stage.chunks.size()) || chunk + 1 < static_cast<std::int64_t>(stage.chunks.size()))
-      item.fail("chunk", std::to_string(chunk), "the chunk of the range before, or the next one");
+      item.fail("chunk", std::to_string(chunk), "the chunk of the previous range, or the next one");
     item.finish();
     if (stage.chunks.empty() || chunk == static_cast<std::int64_t>(stage.chunks.size())) stage.chunks.emplace_back();
     stage.chunks.back().ranges.push_back(std::move(range));
@@ -163,7 +164,7 @@ Stage read_stage(Reader& r, std::int32_t virtual_stages, PlanSchema schema) {
     const double share = r.required_real("share", 0.0, 1.0);
     if (r.sink().ok() && share != 1.0)
       r.fail("share", "a share of the samples that is not 1", "1",
-             "samples_per_replica of espalier.plan/2 says what each replica takes");
+             "samples_per_replica of espalier.plan/2 states the samples of each replica");
   }
   r.finish();
   return stage;

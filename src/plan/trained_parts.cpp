@@ -208,7 +208,7 @@ Status read_parts(const Model& model, const Training& training, const std::strin
     }
     if (is_tower_part(part)) {
       if (!freeze_tower_part(model, part, out.layers))
-        return Error{ErrorKind::bad_input, where + ".freeze", cat("\"", part, "\""), "a part that the model has",
+        return Error{ErrorKind::bad_input, where + ".freeze", cat("\"", part, "\""), "a part of the model",
                      "tower and projector are parts of models with images"};
       continue;
     }
@@ -248,13 +248,13 @@ Status check_targets(const Model& model, const Adapter& adapter, const std::stri
   for (const std::string& word : adapter.targets) {
     if ((word == "linear_fc1" || word == "linear_fc2") && has_experts(model))
       return Error{ErrorKind::bad_input, place, cat("\"", word, "\" of a mixture of experts"), "one of " + known_targets(model),
-                   "Megatron gives routed experts adapters under that name, which are not planned; mlp.shared_gate_up and "
+                   "under that name Megatron gives routed experts adapters, which are not supported; mlp.shared_gate_up and "
                    "mlp.shared_down are shared experts"};
     bool found = false;
     for (LayerKind kind : model.kinds) found = (kind.role == LayerRole::block && add_target(kind, word, adapter.rank)) || found;
     if (!found)
       return Error{ErrorKind::bad_input, place, cat("\"", word, "\""), "one of " + known_targets(model),
-                   "adapters stand beside dense linears of blocks; those of routed experts are not planned"};
+                   "adapters are supported on dense linear layers of blocks, not on routed experts"};
   }
   for (LayerKind kind : model.kinds)
     for (Operator& op : kind.operators) {
@@ -264,8 +264,8 @@ Status check_targets(const Model& model, const Adapter& adapter, const std::stri
       if (kind.role != LayerRole::block || !takes_adapter(op)) continue;
       for (const std::string& word : adapter.targets) (void)add_target(alone, word, adapter.rank);
       if (alone.operators.front().adapter_out > op.out)
-        return Error{ErrorKind::bad_input, place, cat("names that meet in ", op.name), "each projection named once",
-                     "an operator of ours and PEFT's names of its parts are the same weights"};
+        return Error{ErrorKind::bad_input, place, cat("overlapping names in ", op.name), "each projection once",
+                     "the name of an operator and PEFT's names of its parts refer to the same weights"};
     }
   return std::nullopt;
 }
@@ -298,8 +298,8 @@ Status mark_trained(Model& model, const Training& training, const std::string& w
     layers.push_back(static_cast<std::int32_t>(at - kinds.begin()));
   }
   if (!trained)
-    return Error{ErrorKind::bad_input, where + (training.adapter.any() ? ".adapter" : ".freeze"), "nothing that is trained",
-                 "some part that is", "leave some layers out of freeze"};
+    return Error{ErrorKind::bad_input, where + (training.adapter.any() ? ".adapter" : ".freeze"), "no trained parts",
+                 "at least one trained part", "leave some layers out of freeze"};
   if (kinds.size() > kMostKinds)
     return Error{ErrorKind::bad_input, where + ".freeze", cat(kinds.size(), " kinds of layers"), cat("at most ", kMostKinds),
                  "freeze consecutive layers"};

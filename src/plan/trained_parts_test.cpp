@@ -208,7 +208,7 @@ TEST(TrainedParts, ATiedTableIsFrozenOnce) {
 TEST(TrainedParts, WhatTheModelDoesNotHaveIsRefused) {
   EXPECT_EQ(refusal(adapters({"query_key_value"})), "training.adapter.targets: \"query_key_value\"");
   EXPECT_EQ(refusal(adapters({})), "training.adapter.targets: no targets");
-  EXPECT_EQ(refusal(adapters({"attn.qkv", "q_proj"})), "training.adapter.targets: names that meet in attn.qkv");
+  EXPECT_EQ(refusal(adapters({"attn.qkv", "q_proj"})), "training.adapter.targets: overlapping names in attn.qkv");
   Training t;
   t.freeze = {"layers 30-32"};
   EXPECT_EQ(refusal(t), "training.freeze: \"layers 30-32\"");
@@ -217,7 +217,7 @@ TEST(TrainedParts, WhatTheModelDoesNotHaveIsRefused) {
     EXPECT_THAT(refusal(t), testing::StartsWith("training.freeze"));
   }
   t.freeze = {"embedding", "layers 0-31", "head"};
-  EXPECT_EQ(refusal(t), "training.freeze: nothing that is trained");
+  EXPECT_EQ(refusal(t), "training.freeze: no trained parts");
 }
 
 }  // namespace

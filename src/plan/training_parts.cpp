@@ -27,7 +27,7 @@ std::vector<std::string> read_words(Reader& r, std::string_view key, const char*
       return {};
     }
     if (std::find(out.begin(), out.end(), item.text) != out.end()) {
-      r.fail(key, cat("\"", item.text, "\" a second time"), "each word once");
+      r.fail(key, cat("\"", item.text, "\" a second time"), "each word only once");
       return {};
     }
     out.push_back(item.text);

@@ -51,7 +51,7 @@ std::string summary_of(const Cluster& cluster) {
   std::string out;
   for (const NodeGroup& group : cluster.groups) {
     out += cat(out.empty() ? "" : " + ", group.nodes, " × ", group.devices_per_node, " ", group.device.name);
-    if (group.segment > 0 && group.segment < group.nodes) out += cat(", ", group.segment, " nodes a domain");
+    if (group.segment > 0 && group.segment < group.nodes) out += cat(", ", group.segment, " nodes per domain");
   }
   return out;
 }

@@ -61,16 +61,14 @@ Answer of_shares(const Pipeline& pipeline, const Stage& stage, const std::string
     const bool alike = std::all_of(pipeline.stages.begin(), pipeline.stages.end(),
                                    [&](const Stage& other) { return other.samples_per_replica == stage.samples_per_replica; });
     if (!alike || !simple_replicas(stage) || !each_has_some(stage.samples_per_replica))
-      return UnsupportedFeature{
-          where + ".samples_per_replica", joined(stage.samples_per_replica),
-          "samples for every replica, the same in all stages, under tp and dp in the order tp-cp-dp-pp; or equal shares, "
-          "which are left out"};
+      return UnsupportedFeature{where + ".samples_per_replica", joined(stage.samples_per_replica),
+                                "samples for every replica, the same in all stages, with only tp and dp in the order "
+                                "tp-cp-dp-pp; or equal shares, which are omitted"};
   }
   if (!stage.state_shares.empty() && (!simple_replicas(stage) || !one_shard_group(stage) || !each_has_some(stage.state_shares)))
-    return UnsupportedFeature{
-        where + ".state_shares", joined(stage.state_shares),
-        "some state for every replica, under ZeRO 1 to 3 over all of dp in the order tp-cp-dp-pp; or equal shares, which "
-        "are left out"};
+    return UnsupportedFeature{where + ".state_shares", joined(stage.state_shares),
+                              "some state for every replica, with ZeRO 1 to 3 over all of dp in the order tp-cp-dp-pp; or equal "
+                              "shares, which are omitted"};
   return std::nullopt;
 }
 
@@ -136,7 +134,7 @@ Answer strategies_beyond_version_1(const Pipeline&, const Stage& stage, const st
 Answer shares_beyond_version_1(const Pipeline&, const Stage& stage, const std::string& where) {
   if (!uneven_replicas(stage)) return std::nullopt;
   return UnsupportedFeature{cat(where, stage.samples_per_replica.empty() ? ".state_shares" : ".samples_per_replica"),
-                            "unequal shares", "equal shares, which are left out"};
+                            "unequal shares", "equal shares, which are omitted"};
 }
 
 /// Finds the first part of a plan that version 1 cannot express.
@@ -160,7 +158,7 @@ Answer unlike_under_an_engine(const Plan& plan) {
   if (engine == nullptr || is_unrestricted(engine->layers)) return std::nullopt;
   const auto shares = [&plan](const Pipeline&, const Stage& stage, const std::string& where) -> Answer {
     if (!uneven_replicas(stage)) return std::nullopt;
-    return UnsupportedFeature{where, cat("replicas of unequal shares under engine ", plan.engine),
+    return UnsupportedFeature{where, cat("replicas with unequal shares under engine ", plan.engine),
                               "equal shares, or engine generic or espalier"};
   };
   if (auto said = first_of_stages(plan, shares)) return said;
@@ -177,14 +175,14 @@ Status unsupported(const Plan& plan) {
   if (!said) said = unlike_under_an_engine(plan);
   if (!said) return std::nullopt;
   return Error{ErrorKind::bad_input, said->where, said->found, said->expected,
-               "a plan document can say this, but nothing predicts or checks it yet: docs/file-formats.md"};
+               "a plan document can express this, but it cannot be predicted or checked yet: docs/file-formats.md"};
 }
 
 Status unwritable(const Plan& plan, PlanSchema schema) {
   if (schema != PlanSchema::one) return std::nullopt;
   const Answer said = beyond_version_1(plan);
   if (!said) return std::nullopt;
-  return Error{ErrorKind::check_failed, said->where, said->found, said->expected + ": all that espalier.plan/1 can say",
+  return Error{ErrorKind::check_failed, said->where, said->found, said->expected + ": espalier.plan/1 cannot express more",
                "write version 2, without --plan-schema 1"};
 }
 
