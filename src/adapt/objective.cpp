@@ -295,7 +295,7 @@ Error ObjectiveChoice::none() const {
   const bool late = o.deadline_s && days * kSecondsPerDay > *o.deadline_s;
   const bool dear = o.budget_per_step && a.expense && a.expense->per_step > *o.budget_per_step;
   const double scale = steps() > 0 ? steps() : 1;  // money of the whole run, if its length is known
-  const std::string unit = dear ? cat(a.expense->currency, steps() > 0 ? "" : " a step") : "";
+  const std::string unit = dear ? cat(a.expense->currency, steps() > 0 ? "" : " per step") : "";
   const int digits = steps() > 0 ? 2 : 4;
   std::string found = cat("no plan within ",
                           late && dear ? "budget and deadline"

@@ -115,7 +115,7 @@ TEST_F(Cli, EstimateOfWhatDoesNotFitIsPrintedAndExitsFour) {
 TEST_F(Cli, TheFlowNetworkTimesThePlanInEveryCommand) {
   const Ran text = call({"plan", "-v", file("job.yaml"), "--network", "flow", "-o", file("out")});
   ASSERT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, HasSubstr("Links are shared by all that is in flight"));
+  EXPECT_THAT(text.out, HasSubstr("All messages in flight share the links"));
   EXPECT_THAT(text.out, HasSubstr("busiest links: "));
   const auto iteration_of = [&](const std::string& json) {
     const auto document = base::read_json(json, "result");
@@ -261,7 +261,7 @@ search: {space: layerwise, fix: {pp: 2}, allow: {schedule: [1f1b]}}
   const Ran alone = call({"explain", file("alone.json")});
   EXPECT_EQ(alone.code, 0) << alone.err;
   EXPECT_THAT(alone.err, HasSubstr("searching the whole layerwise space"));
-  EXPECT_THAT(alone.out, HasSubstr("What layers of their own strategies add"));
+  EXPECT_THAT(alone.out, HasSubstr("What layer-wise strategies gain"));
 }
 
 TEST_F(Cli, CheckVerifiesAndNamesEngineRules) {

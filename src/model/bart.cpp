@@ -187,7 +187,7 @@ void read_bart(Fields& f, Model& model) {
   p.dropout = f.positive_rate({"dropout"}, p.form.frames ? 0 : 0.1);
   p.inner_dropout = f.positive_rate({"activation_dropout"}, 0);
   const std::int64_t other = f.integer_or({"decoder_vocab_size"}, SizeLimits::vocabulary, p.vocabulary, "vocab_size");
-  if (f.ok() && other != p.vocabulary) f.fail("decoder_vocab_size", other, "vocab_size, one table for both stacks");
+  if (f.ok() && other != p.vocabulary) f.fail("decoder_vocab_size", other, "vocab_size: both stacks share one table");
   f.reader().ignore({"activation_function",
                      "scale_embedding",
                      "encoder_layerdrop",

@@ -43,7 +43,7 @@ TEST(Whisper, FramesAreTheEncodersSequence) {
 }
 
 TEST(Bart, TwoVocabulariesRefuse) {
-  EXPECT_THAT(error_of(small("marian", R"(, "decoder_vocab_size": 16)")), HasSubstr("one table for both stacks"));
+  EXPECT_THAT(error_of(small("marian", R"(, "decoder_vocab_size": 16)")), HasSubstr("both stacks share one table"));
 }
 
 // In DeepSeek-V3.2 the indexer scores every earlier token, and attention reads the best of them. All of 64 tokens but

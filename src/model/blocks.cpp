@@ -119,13 +119,13 @@ std::vector<LayerKind> read_blocks_of(Fields& f, std::vector<ModelNote>& notes, 
     const bool known = std::any_of(seen.begin(), seen.end(), [&](const LayerKind& k) { return k.name == kind.name; });
     if (!known) seen.push_back(kind);
     if (seen.size() > kMostKinds)
-      f.fail("blocks", std::to_string(seen.size()) + " unlike blocks", "at most " + std::to_string(kMostKinds));
+      f.fail("blocks", std::to_string(seen.size()) + " different blocks", "at most " + std::to_string(kMostKinds));
     const std::int64_t layers = count * w.repeat + static_cast<std::int64_t>(blocks.size()) * w.repeat;
     if (layers > SizeLimits::layers)
       f.fail("blocks", std::to_string(layers) + " layers", "at most " + std::to_string(SizeLimits::layers));
     if (f.ok()) blocks.insert(blocks.end(), static_cast<std::size_t>(count), kind);
   });
-  if (f.ok() && blocks.empty()) f.fail("blocks", "no block", "a list of at least one");
+  if (f.ok() && blocks.empty()) f.fail("blocks", "no block", "a list with at least one block");
   return blocks;
 }
 

@@ -57,7 +57,7 @@ void read_dbrx(Fields& f, Model& model) {
   read_attention(f, d);
   d.block.dropout = f.positive_rate({"resid_pdrop"}, 0);
   if (f.flag("tie_word_embeddings", false))
-    f.fail("tie_word_embeddings", "true", "tables of their own: the class takes no other");
+    f.fail("tie_word_embeddings", "true", "false: the class supports only separate tables");
   const std::int64_t context = f.integer_or({"max_seq_len"}, SizeLimits::tokens, 2048);
   f.reader().ignore({"emb_pdrop"});
   base::Reader attention_reader = f.reader().child("attn_config", false), expert_reader = f.reader().child("ffn_config", false);

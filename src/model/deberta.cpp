@@ -62,7 +62,7 @@ void read_positions(Fields& f, Deberta& d) {
   d.rows = 2 * (buckets > 0 ? buckets : farthest > 0 ? farthest : most);
   d.terms = static_cast<int>(holds(terms, "c2p")) + static_cast<int>(holds(terms, "p2c"));
   f.note(ModelNote::Kind::left_out, "relative_attention",
-         "relative_attention: projections of the table of relative positions, once a micro-batch, are not in the work");
+         "relative_attention: projecting the table of relative positions, once per micro-batch, is not counted as work");
 }
 
 LayerKind embedding(const Deberta& d) {

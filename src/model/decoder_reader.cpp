@@ -302,8 +302,7 @@ LayerKind block(const Decoder& d, const Traits& t, std::size_t i) {
 void judge_unread_bias(Fields& f, const Traits& t) {
   const base::Node* bias = f.reader().find("attention_bias");
   if (bias == nullptr || !in_use(*bias) || t.qkv_bias.key == "attention_bias") return;
-  f.note(ModelNote::Kind::ignored, "attention_bias",
-         "attention_bias is not read for this family: its biases are those of its class");
+  f.note(ModelNote::Kind::ignored, "attention_bias", "attention_bias is not read for this family: its class sets the biases");
 }
 
 LayerKind embedding(const Decoder& d) {

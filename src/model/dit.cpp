@@ -90,7 +90,7 @@ void read_dit(Fields& f, Model& model) {
   d.classes = f.integer_or({"num_embeds_ada_norm"}, SizeLimits::vocabulary, 1000);
   expect_text(f, "norm_type", "ada_norm_zero");
   expect_text(f, "activation_fn", "gelu-approximate");
-  if (f.flag("norm_elementwise_affine", false)) f.fail("norm_elementwise_affine", "true", "norms without weights of their own");
+  if (f.flag("norm_elementwise_affine", false)) f.fail("norm_elementwise_affine", "true", "norms without weights");
   f.reader().ignore({"upcast_attention", "norm_num_groups", "norm_eps"});
   if (!f.ok()) return;
 

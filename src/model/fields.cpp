@@ -282,10 +282,10 @@ struct Refused {
   void report(Fields& fields, const std::string& family) const {
     const bool more = count > kNamed;
     fields.fail(first, found + (more ? " and " + std::to_string(count - kNamed) + " more" : ""),
-                "keys that family " + family + " reads, where they change sizes or work",
+                "keys that family " + family + " reads, for keys that change sizes or work",
                 std::string("planned without ") + (count == 1 ? "it" : "them") +
-                    ", this would be another model; where that is meant, take " + (count == 1 ? "the key" : "the keys") +
-                    " out (in a job: " + removal + (more ? " …)" : ")"));
+                    ", this would be another model; if that is intended, remove " + (count == 1 ? "the key" : "the keys") +
+                    " (in a job: " + removal + (more ? " …)" : ")"));
   }
 };
 

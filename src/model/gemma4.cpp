@@ -64,19 +64,19 @@ void read_layer_config(Fields& f, const std::vector<std::int64_t>& windows, Atte
                                ? std::stoul(key)
                                : windows.size();
     if (at >= windows.size() || windows[at] != 0)
-      return f.fail("per_layer_config", key.substr(0, 40), "numbers of layers of full attention");
+      return f.fail("per_layer_config", key.substr(0, 40), "indices of layers with full attention");
     for (const auto& [name, value] : config.members) {
       const bool sized = value.kind == base::NodeKind::integer && value.integer >= 1 && value.integer <= SizeLimits::head_dim;
       std::int64_t* field = name == "head_dim" ? &full.head_dim : name == "num_key_value_heads" ? &full.kv_heads : nullptr;
       if (field == nullptr || !sized || (named > 0 && *field != value.integer))
         return f.fail("per_layer_config", name.substr(0, 40),
-                      "head_dim and num_key_value_heads, alike in all layers of full attention");
+                      "the same head_dim and num_key_value_heads in all layers with full attention");
       *field = value.integer;
     }
     ++named;
   }
   if (named != static_cast<std::size_t>(std::count(windows.begin(), windows.end(), 0)))
-    f.fail("per_layer_config", std::to_string(named) + " layers", "all layers of full attention");
+    f.fail("per_layer_config", std::to_string(named) + " layers", "all layers with full attention");
 }
 
 void read_heads(Fields& f, Gemma4& g) {
@@ -130,11 +130,11 @@ void read_travelling(Fields& f, Gemma4& g, std::int64_t shared) {
     const auto begin = g.windows.begin(), from = begin + first;
     const bool kinds = std::any_of(begin, from, slides) == std::any_of(begin, g.windows.end(), slides) &&
                        !std::all_of(begin, from, slides);  // the last block has full attention
-    if (!kinds) f.fail("num_kv_shared_layers", g.shared, "a block of each kind before those that use its keys");
+    if (!kinds) f.fail("num_kv_shared_layers", g.shared, "a block of each kind before those that reuse its keys");
   }
   if (f.ok() && f.reader().has("use_bidirectional_attention")) {
     const std::string sees = f.reader().required_string("use_bidirectional_attention");
-    if (f.ok() && sees == "all") f.fail("use_bidirectional_attention", sees, "causal attention of the text");
+    if (f.ok() && sees == "all") f.fail("use_bidirectional_attention", sees, "causal attention over the text");
   }
   f.reader().ignore({"use_bidirectional_attention"});
 }

@@ -179,7 +179,7 @@ void read_gptj(Fields& f, Model& model) {
   g.attention.qkv_bias = g.attention.out_bias = false;
   g.attention.rotary_dim = f.integer_or({"rotary_dim"}, SizeLimits::head_dim, 64);
   if (f.ok() && g.attention.rotary_dim > g.attention.head_dim)
-    f.fail("rotary_dim", g.attention.rotary_dim, "at most the features of a head");
+    f.fail("rotary_dim", g.attention.rotary_dim, "at most the size of a head");
   g.embedding_dropout = f.positive_rate({"embd_pdrop"}, 0);
   g.hidden_dropout = f.positive_rate({"resid_pdrop"}, 0);
   g.attention.score_dropout = f.positive_rate({"attn_pdrop"}, 0);
@@ -264,7 +264,7 @@ void read_mpt(Fields& f, Model& model) {
   g.ffn = times(f.integer_or({"expansion_ratio"}, 1024, 4), g.hidden);
   g.tied = f.flag("tie_word_embeddings", true);
   const bool bare = f.flag("no_bias", true);
-  if (!bare) f.fail("no_bias", "false", "true: what mpt's class builds");
+  if (!bare) f.fail("no_bias", "false", "true, as in mpt's class");
   g.norm_weights = 1;
   g.mlp_bias = g.attention.qkv_bias = g.attention.out_bias = false;
   g.embedding_dropout = f.positive_rate({"emb_pdrop"}, 0);
@@ -273,7 +273,8 @@ void read_mpt(Fields& f, Model& model) {
   const bool alibi = attention.optional_bool("alibi", true), normed = attention.optional_bool("qk_ln", false);
   const std::string type = attention.has("attn_type") ? attention.required_string("attn_type") : "multihead_attention";
   if (f.ok() && (!alibi || normed || type != "multihead_attention"))
-    f.fail("attn_config", "attention that is not MPT-7B's or 30B's", "alibi: true, qk_ln: false, attn_type: multihead_attention");
+    f.fail("attn_config", "attention that differs from MPT-7B and 30B",
+           "alibi: true, qk_ln: false, attn_type: multihead_attention");
   f.reader().ignore({"max_seq_len", "learned_pos_emb", "init_device", "logit_scale", "embedding_fraction", "norm_type", "verbose",
                      "ffn_config", "init_config", "tokenizer_name", "use_pad_tok_in_ffn"});
   if (!f.ok()) return;

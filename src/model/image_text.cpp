@@ -122,7 +122,7 @@ void read_image_text_pair(Fields& f, Model& model) {
   if (f.ok() && !clip && projected != tower.hidden)
     text_fields.fail("projection_size", projected, "the width of the images' vectors, " + std::to_string(tower.hidden));
   if (f.ok() && !clip && tower.unused == 0)
-    vision_fields.fail("vision_use_head", "false", "a pooling head, whose vectors the loss compares");
+    vision_fields.fail("vision_use_head", "false", "a pooling head, because the loss compares its vectors");
   if (!f.ok()) return;
   tower.merge = tower.tokens;  // all patches of an image become one token
   tower.unused = 0;

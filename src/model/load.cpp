@@ -184,17 +184,17 @@ std::string help_for(const base::Reader& reader, const std::string& type) {
       // "blocks" is our own.
       base::cat("docs/models.md lists the ", families().size() - 1, " known model_type values");
   const std::string describe =
-      base::cat("none is taken in its place: describe its layers as blocks (docs/models.md#blocks); ", lists);
+      base::cat("no other type is assumed: describe its layers as blocks (docs/models.md#blocks); ", lists);
   if (const std::string same = same_family(type); !same.empty()) return base::cat("did you mean ", quoted(same), "? ", lists);
   const auto renamed = std::find_if(kRenamed.begin(), kRenamed.end(), [&](const auto& row) { return row.first == type; });
   if (renamed != kRenamed.end())
-    return base::cat("its layers are those of ", renamed->second, ": --set model.model_type=", renamed->second);
+    return base::cat("its layers equal those of ", renamed->second, ": --set model.model_type=", renamed->second);
   for (const char* part : {"text_config", "llm_config", "language_config"}) {
     const base::Node* node = reader.node().find(part);
     const base::Node* inner = node != nullptr && node->kind == base::NodeKind::mapping ? node->find("model_type") : nullptr;
     if (inner != nullptr && inner->kind == base::NodeKind::string && find_type(inner->text) != nullptr)
       return base::cat("its ", part, " is a known one, ", quoted(inner->text),
-                       ": save that part as a config.json of its own to plan the text model");
+                       ": save that part as a separate config.json to plan the text model");
   }
   const std::string architecture = first_architecture(reader);
   if (const ModelFamily* family = find_architecture(architecture); family != nullptr && !type.empty())
@@ -207,7 +207,7 @@ void refuse_family(base::Reader& reader, const std::string& type) {
   if (!type.empty()) return reader.fail("model_type", quoted(type), "a known model family", help_for(reader, type));
   const base::Node* class_name = reader.node().find("_class_name");
   if (class_name != nullptr && class_name->kind == base::NodeKind::string)
-    return reader.fail("_class_name", quoted(class_name->text), "DiTTransformer2DModel, the model of diffusers that is known",
+    return reader.fail("_class_name", quoted(class_name->text), "DiTTransformer2DModel, the only known model of diffusers",
                        help_for(reader, ""));
   const std::string architecture = first_architecture(reader);
   reader.fail("model_type", architecture.empty() ? "no value" : "only architectures = " + quoted(architecture),
@@ -350,8 +350,8 @@ Result<Model> load_model_file(const std::string& path) {
   const std::filesystem::path inside = std::filesystem::path(path) / "config.json";
   const bool folder = std::filesystem::is_directory(path, ignored);
   if (folder && !std::filesystem::is_regular_file(inside, ignored)) {
-    return Error{ErrorKind::bad_input, path, "a folder without config.json",
-                 "a Hugging Face config.json, or the folder that holds it", "is this the folder of the model?"};
+    return Error{ErrorKind::bad_input, path, "a folder without config.json", "a Hugging Face config.json, or its folder",
+                 "is this the folder of the model?"};
   }
   const std::string file = folder ? inside.string() : path;
   const Result<std::string> text = base::read_file(file);

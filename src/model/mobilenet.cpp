@@ -195,8 +195,8 @@ TowerShape read_mobilenet(Fields& top, Fields& v, std::int64_t width) {
   const std::string network = v.text({"architecture"}, "mobilenetv5_300m_enc");
   if (v.ok() && network != "mobilenetv5_300m_enc")
     v.fail("architecture", network.substr(0, 60), "mobilenetv5_300m_enc",
-           "the file names a network of timm and says nothing of its sizes; planned without vision_config, this is the model "
-           "without eyes");
+           "the file names a timm network but does not state its sizes; without vision_config, the model is planned without its "
+           "vision tower");
   const std::int64_t out = v.integer_or({"hidden_size"}, SizeLimits::width, kOut);
   if (v.ok() && out != kOut) v.fail("hidden_size", out, std::to_string(kOut) + ", what the network makes");
   const std::int64_t rows = v.integer_or({"vocab_size"}, SizeLimits::vocabulary, 128);

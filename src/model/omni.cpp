@@ -52,7 +52,7 @@ void read_omni(Fields& top, Model& model) {
   if (talker > 0 || top.reader().has("token2wav_config"))
     model.notes.push_back({ModelNote::Kind::left_out, "talker_config",
                            "the thinker is planned; the talker, " + std::to_string(talker) +
-                               " parameters, and what makes sound of its codes are trained apart from it"});
+                               " parameters, and the part that turns its codes into sound are trained separately"});
 }
 
 }  // namespace espalier::model

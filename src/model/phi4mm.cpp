@@ -69,7 +69,7 @@ void read_phi4mm(Fields& top, Model& model) {
   base::Reader audio_reader = inner_mapping(top);
   if (!top.ok()) return;
   if (top.reader().has("img_processor"))
-    top.fail("img_processor", "another tower", "the class's own, SigLIP so400m with patches of 14 and images of 448");
+    top.fail("img_processor", "another tower", "the tower of the class, SigLIP so400m with patches of 14 and images of 448");
   top.reader().ignore({"full_attn_mod", "interpolate_factor", "audio_token_id", "image_token_id"});
   Traits text = *decoder_traits("phi3");
   text.tied = true;
@@ -91,7 +91,7 @@ void read_phi4mm(Fields& top, Model& model) {
   if (!top.ok()) return;
   model = with_tower(with_tower(std::move(model), sound, true), sight);
   model.notes.push_back({ModelNote::Kind::derived, "embd_layer",
-                         "the tower of images is that of the class: 27 layers of 1152, patches of 14, images of 448"});
+                         "the image tower is that of the class: 27 layers of width 1152, patches of 14, images of 448"});
   judge_unread(audio, model.family);
 }
 

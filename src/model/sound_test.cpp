@@ -157,7 +157,7 @@ TEST(Phi4, HostileSizesRefuse) {
 }
 
 TEST(Conformer, HostileSizesRefuse) {
-  EXPECT_THAT(error_of(gemma4(R"("subsampling_conv_channels": [64, 4])")), HasSubstr("128, as many as mel bins"));
+  EXPECT_THAT(error_of(gemma4(R"("subsampling_conv_channels": [64, 4])")), HasSubstr("128, the number of mel bins"));
   EXPECT_THAT(error_of(gemma4(R"("subsampling_conv_channels": [1, 2, 3])")), HasSubstr("3 entries"));
   EXPECT_THAT(error_of(gemma4(R"("num_experts": 3)")), HasSubstr("num_experts"));
   EXPECT_THAT(error_of(omni(R"("d_model": 16777216, "d_extra_layers": 3)")), HasSubstr("d_extra_layers"));

@@ -305,7 +305,7 @@ TowerShape read_gemma4_sound(Fields&, Fields& a, std::int64_t width) {
   constexpr std::int64_t kBins = 128;
   // The class uses bins as channels.
   add_gemma_opening(c, kBins, channels, times(channels.first / 4, channels.second));
-  if (a.ok() && channels.first != kBins) a.fail("subsampling_conv_channels", channels.first, "128, as many as mel bins");
+  if (a.ok() && channels.first != kBins) a.fail("subsampling_conv_channels", channels.first, "128, the number of mel bins");
   const std::int64_t out = a.integer_or({"output_proj_dims"}, SizeLimits::width, 1536);
   c.closing = {linear("tower.output", c.hidden, out, TpSplit::none, true)};
   TowerShape t;
@@ -366,7 +366,7 @@ TowerShape read_phi4_images(Fields& top, Fields& v, std::int64_t width) {
   v.assume({{"hidden_size", 1152}, {"intermediate_size", 4304}, {"num_hidden_layers", 27}, {"num_attention_heads", 16}});
   TowerShape t = read_siglip_tower(v, true, 14, 448);
   t.merge = 4;
-  if (v.ok() && t.tokens % 4 != 0) v.fail("image_size", t.tokens, "patches that four make one of");
+  if (v.ok() && t.tokens % 4 != 0) v.fail("image_size", t.tokens, "a number of patches divisible by four");
   v.reader().ignore({"crop_size", "feature_layer", "image_token_id"});
   top.reader().ignore({"embd_pdrop"});
   Operator mean = pool("projector.mean", times(t.merge, t.hidden));

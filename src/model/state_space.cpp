@@ -298,7 +298,7 @@ std::vector<std::string> read_blocks(Fields& f) {
   for (const std::string& word : out)
     if (word != "linear_attention" && word != "full_attention" && word != "mlp" && word != "moe")
       f.fail("layers_block_type", "entry \"" + word.substr(0, 40) + "\"", "linear_attention, full_attention, mlp or moe");
-  if (out.empty()) f.fail("layers_block_type", "no list", "one kind of block a layer, or hybrid_override_pattern");
+  if (out.empty()) f.fail("layers_block_type", "no list", "one kind of block per layer, or hybrid_override_pattern");
   return out;
 }
 
@@ -345,7 +345,7 @@ void read_nemotron_h(Fields& f, Model& model) {
   const bool has_experts = std::find(words.begin(), words.end(), "moe") != words.end();
   const ExpertShape experts = has_experts ? read_hybrid_experts(f, s.hidden) : ExpertShape{};
   const std::int64_t modules = f.integer_or({"num_nextn_predict_layers"}, SizeLimits::layers, 0, "no multi-token prediction", 0);
-  if (f.reader().has("moe_latent_size")) f.fail("moe_latent_size", "a latent width", "experts on the model's own width");
+  if (f.reader().has("moe_latent_size")) f.fail("moe_latent_size", "a latent width", "experts with the model's width");
   if (modules > 0) {
     f.note(ModelNote::Kind::left_out, "num_nextn_predict_layers",
            "num_nextn_predict_layers = " + std::to_string(modules) + ": multi-token prediction is neither counted nor planned");

@@ -125,8 +125,8 @@ void read_t5gemma(Fields& f, Model& model) {
   Fields encoder_fields(in, model.notes), decoder_fields(out, model.notes);
   const T5GemmaStack encoder = read_stack(encoder_fields), decoder = read_stack(decoder_fields);
   if (f.ok() && tied && (encoder.hidden != decoder.hidden || encoder.vocabulary != decoder.vocabulary))
-    decoder_fields.fail("hidden_size", decoder.hidden, "tables as large as the encoder's, where one is the output projection",
-                        "pairs of unequal widths (9b-2b) are not planned");
+    decoder_fields.fail("hidden_size", decoder.hidden, "a table of the encoder's size, because it is also the output projection",
+                        "pairs of unequal widths (9b-2b) are not supported");
   if (!f.ok()) return;
   judge_unread(encoder_fields, model.family);
   judge_unread(decoder_fields, model.family);

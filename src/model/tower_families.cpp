@@ -41,7 +41,7 @@ Operator shared_norm(std::int64_t width, std::int64_t merge, int weights) {
 
 void expect_width(Fields& f, std::string_view key, std::int64_t found, std::int64_t text_width) {
   if (f.ok() && found != text_width)
-    f.fail(key, found, "the width of the text, " + std::to_string(text_width), "patches take the places of tokens in the text");
+    f.fail(key, found, "the width of the text, " + std::to_string(text_width), "patches replace tokens in the text");
 }
 
 std::int64_t read_merge(Fields& f, std::string_view key, std::int64_t absent) {
@@ -123,7 +123,7 @@ TowerShape read_qwen3_vl(Fields&, Fields& v, std::int64_t width) {
   plain.insert(plain.begin(), norm("projector.norm", merged, 2));
   merger.insert(merger.begin(), shared_norm(t.hidden, t.merge, 2));
   if (deep.size() > static_cast<std::size_t>(t.layers))
-    v.fail("deepstack_visual_indexes", static_cast<std::int64_t>(deep.size()), "at most one for each layer");
+    v.fail("deepstack_visual_indexes", static_cast<std::int64_t>(deep.size()), "at most one per layer");
   for (std::size_t i = 0; i < deep.size() && v.ok(); ++i) t.projectors.emplace_back("projector.deepstack", plain);
   t.projectors.emplace_back("projector", std::move(merger));
   return t;
@@ -379,7 +379,7 @@ void read_text(Fields& top, Fields& text, bool nested, const TowerFamily& family
   if (family.read_text != nullptr && named == family.text) return family.read_text(text, model);
   const Traits* traits = decoder_traits(text_family(named));
   if (traits == nullptr) {
-    text.fail("model_type", named.substr(0, 60), "a text model that is a row of decoder families", "docs/models.md lists them");
+    text.fail("model_type", named.substr(0, 60), "a text model of a known decoder family", "docs/models.md lists them");
     return;
   }
   Traits own = *traits;
@@ -440,7 +440,7 @@ struct Sense {
 void note_missing(Fields& top, const Sense& sense, std::string_view key, bool alone) {
   if (sense.there) return;
   top.note(ModelNote::Kind::derived, key,
-           "no " + std::string(key) + (alone ? ": the text alone is planned" : ": planned without that tower"));
+           "no " + std::string(key) + (alone ? ": only the text model is planned" : ": planned without that tower"));
 }
 
 }  // namespace

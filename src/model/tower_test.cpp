@@ -125,7 +125,7 @@ TEST(Tower, HostileSizesRefuse) {
 }
 
 TEST(Tower, TextOfAnotherFamilyRefuses) {
-  EXPECT_THAT(error_of(small_llava(R"({"model_type": "bloom", "hidden_size": 16})")), HasSubstr("a row of decoder families"));
+  EXPECT_THAT(error_of(small_llava(R"({"model_type": "bloom", "hidden_size": 16})")), HasSubstr("a known decoder family"));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ std::int64_t read_side(Fields& f, std::string_view key, std::int64_t fallback) {
   }
   const auto sides = f.reader().optional_int_list(key, 1, SizeLimits::pixels);
   if (sides.size() == 2 && sides[0] == sides[1]) return sides[0];
-  f.fail(key, "a list", "one number, or two equal ones", "only square images are planned");
+  f.fail(key, "a list", "one number, or two equal ones", "only square images are supported");
   return 1;
 }
 

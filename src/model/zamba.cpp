@@ -84,7 +84,7 @@ std::vector<bool> read_hybrid(Fields& f, std::int64_t layers) {
   for (std::size_t i = 0; i < types.size(); ++i) out[i] = types[i] == "hybrid";
   for (std::size_t i = 0; i < listed.size() && types.empty(); ++i) out[static_cast<std::size_t>(listed[i])] = true;
   if (f.ok() && types.empty() && listed.empty())
-    f.fail("layers_block_type", "no list", "one kind of block a layer, or hybrid_layer_ids");
+    f.fail("layers_block_type", "no list", "one kind of block per layer, or hybrid_layer_ids");
   return out;
 }
 
@@ -135,7 +135,7 @@ void read_zamba2(Fields& f, Model& model) {
   z.shared = f.integer_or({"num_mem_blocks"}, SizeLimits::layers, 1);
   z.attention_adapters = f.flag("use_shared_attention_adapter", false);
   if (f.ok() && !f.reader().optional_bool("use_shared_mlp_adapter", true))
-    f.fail("use_shared_mlp_adapter", "false", "adapters on the MLP of every place");
+    f.fail("use_shared_mlp_adapter", "false", "adapters on the MLP at every position");
   read_attention(f, z);
   read_mamba(f, z);
   z.hybrid = read_hybrid(f, z.layers);

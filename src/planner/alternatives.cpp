@@ -61,7 +61,8 @@ Alternative from_prediction(std::string label, bool baseline, const Prediction& 
     const std::int64_t later = p.iteration_ns - answer.prediction.iteration_ns;
     a.lost_to = later == 0 ? "equal" : differences(p, answer.prediction);
     if (!p.fits_with_margin && answer.prediction.fits_with_margin)
-      a.lost_to = base::cat("needs ", base::gib(p.peak_memory_bytes), ", more than the margin leaves; ", a.lost_to);
+      a.lost_to =
+          base::cat("needs ", base::gib(p.peak_memory_bytes), ", which is more than the memory margin allows; ", a.lost_to);
   }
   a.configuration = uniform_configuration(plan);
   a.plan = std::move(plan);

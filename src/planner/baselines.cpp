@@ -113,11 +113,11 @@ std::vector<Baseline> baselines(const Job& job, const EngineModel& engine) {
   if (n > 1)
     add_family(facts, data_parallel(n, ZeroStage::parameters, n), out[1]);
   else
-    out[1].refusal = "one device has nothing to shard over";
+    out[1].refusal = "one device cannot shard";
   if (n > node && node > 1)
     add_family(facts, data_parallel(n, ZeroStage::parameters, node), out[2]);
   else
-    out[2].refusal = "needs several nodes of several devices";
+    out[2].refusal = "needs several nodes with several devices each";
   out.push_back(megatron(job, facts));
   for (Baseline& recipe : recipes(job, facts, engine)) out.push_back(std::move(recipe));
   return out;

@@ -29,7 +29,7 @@ Result<std::string> block_timeline(const Job& job, const Plan& plan) {
                                     range.strategy.partition);
           }
   return Error{ErrorKind::bad_input, "plan", "no operator partition", "a plan of search.space: spatial_temporal or full",
-               "leave --block out for this plan"};
+               "omit --block for this plan"};
 }
 
 }  // namespace espalier

@@ -64,7 +64,7 @@ std::string split_of(const search::Outcome& flat, const EngineModel& engine, boo
                        : engine.split == SplitPolicy::even_blocks ? "even blocks"
                                                                   : "cumulative";
   const std::string uniform = std::string("by policy (") + policy + "), not searched";
-  return layerwise ? "searched; of uniform plans " + uniform : uniform;
+  return layerwise ? "searched; in uniform plans " + uniform : uniform;
 }
 
 /// Describes the part of the requested space that an engine with rules leaves. Empty: all of it, or the job

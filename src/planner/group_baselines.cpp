@@ -150,7 +150,7 @@ std::vector<GroupBaseline> groups_alone(const Job& job) {
   std::vector<GroupBaseline> out;
   const auto& groups = job.cluster.groups;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const std::string pace = groups[g].speed.empty() ? "" : ", all at the pace of the slowest";
+    const std::string pace = groups[g].speed.empty() ? "" : ", all at the speed of the slowest";
     GroupBaseline alone{base::cat(groups[g].name, " alone (", std::to_string(groups[g].nodes * groups[g].devices_per_node), " × ",
                                   groups[g].device.name, pace, ")"),
                         on_cluster(job, search::group_alone(job.cluster, g))};
@@ -203,12 +203,12 @@ std::vector<ClusterBaseline> whole_cluster_plans_as_listed(const Job& job, const
   if (job.cluster.groups.size() < 2) return {};
   const std::string nothing = "no configuration fits";
   const Job equal = as_slowest(job, false);
-  const std::string pace = ", at the pace of " + equal.cluster.groups.front().device.name;
+  const std::string pace = ", limited by " + equal.cluster.groups.front().device.name;
   const std::vector<RecomputeLadder> family = compute_splits(job, equal, engine);
   const Baseline preset = megatron_default(equal);
   return {{"equal split" + pace, equal_split(job, engine, threads, interrupted), nothing},
           {"layers in proportion to compute", by_compute(job, engine, family, interrupted),
-           family.empty() ? "no equal stages fill each group" : nothing},
+           family.empty() ? "no equal stages fill every group" : nothing},
           {preset.label + pace, megatron(job, engine, preset), preset.refusal.empty() ? nothing : preset.refusal}};
 }
 

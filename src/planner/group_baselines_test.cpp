@@ -119,8 +119,8 @@ TEST(GroupBaselines, BesideAnAnswer) {
   const Job job = mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-40gb"));
   const PlannerResult result = test::planned(job);
   ASSERT_EQ(result.alternatives.size(), 5U);
-  for (const char* word : {"equal split, at the pace of a100-sxm-40gb", "layers in proportion to compute",
-                           "Megatron 3-D default, at the pace of a100-sxm-40gb"}) {
+  for (const char* word : {"equal split, limited by a100-sxm-40gb", "layers in proportion to compute",
+                           "Megatron 3-D default, limited by a100-sxm-40gb"}) {
     const Alternative* row = called(result, word);
     ASSERT_NE(row, nullptr) << word;
     EXPECT_TRUE(row->fits) << word << ": " << row->lost_to;
@@ -203,7 +203,7 @@ TEST(GroupBaselines, NoEqualStages) {
   const PlannerResult result = test::planned(job);
   const Alternative* row = called(result, "layers in proportion");
   ASSERT_NE(row, nullptr);
-  EXPECT_EQ(row->lost_to, "no equal stages fill each group");
+  EXPECT_EQ(row->lost_to, "no equal stages fill every group");
 }
 
 // Full recomputation of a uniform plan names the number of blocks of its fullest stage: 12 blocks in 5 stages, 3 and

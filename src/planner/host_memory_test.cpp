@@ -25,8 +25,8 @@ TEST(HostMemory, IsNamedWhereItIsWhatLacks) {
   const auto r = plan(on_host("1GB", "{fix: {offload: optimizer}, memory_margin: 0}"), {});
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.error().kind, ErrorKind::infeasible);
-  EXPECT_THAT(r.error().found, HasSubstr("puts 1899 MiB into the memory of a node"));
-  EXPECT_THAT(r.error().expected, HasSubstr("954 MiB a node (cluster.host.memory)"));
+  EXPECT_THAT(r.error().found, HasSubstr("puts 1899 MiB into the host memory of a node"));
+  EXPECT_THAT(r.error().expected, HasSubstr("954 MiB per node (cluster.host.memory)"));
   EXPECT_THAT(r.error().hint, HasSubstr("cluster.host.memory: 2GB would fit"));
   EXPECT_THAT(r.error().hint, HasSubstr("without search.fix.offload: optimizer, "));
   EXPECT_THAT(r.error().hint, Not(HasSubstr("memory_margin")));
@@ -61,7 +61,7 @@ TEST(HostMemory, AnEstimateSaysWhy) {
   const auto r = estimate(on_host("1GB", "{}"), s, one);
   ASSERT_TRUE(r.ok()) << r.error().message();
   EXPECT_FALSE(r->prediction.fits);
-  EXPECT_THAT(r->reasons[1], HasSubstr("1.9 GiB of the memory of a node's host, which has 0.9 GiB"));
+  EXPECT_THAT(r->reasons[1], HasSubstr("1.9 GiB of the host memory of a node, which has 0.9 GiB"));
   EXPECT_THAT(r->brief(), HasSubstr("DOES NOT FIT into the hosts' memory"));
 }
 

@@ -154,7 +154,7 @@ std::vector<Relief> reliefs(const Job& job, const EngineModel& engine) {
 std::string text_of(const Relief& relief, const EngineModel& with) {
   std::vector<std::string> parts;
   if (!relief.options.empty())
-    parts.push_back("engine: " + with.name + (changes_numerics(with, relief.options) ? " (another arithmetic)" : ""));
+    parts.push_back("engine: " + with.name + (changes_numerics(with, relief.options) ? " (different numerics)" : ""));
   if (relief.offload) parts.push_back("search.fix.offload: " + std::string(to_string(*relief.offload)));
   return base::joined(parts, " with ");
 }
@@ -270,11 +270,12 @@ Error hosts_lack(const Job& job, const EngineModel& engine, const search::Outcom
   std::string hint = "cluster.host.memory: " + host_text(lean.host.bytes) + " would fit";
   for (const std::string& change : by_fewer_pins(job, engine, memory_room_bytes(job), watch)) hint += "; or " + change;
   if (const std::string more = by_more_nodes(job, engine, watch); !more.empty()) hint += "; or " + more;
-  return Error{
-      ErrorKind::infeasible, "memory",
-      "none of " + base::count(found.space_size) + " configurations fits into the hosts; the one that asks least of them, " +
-          label_of(job, engine, lean.configuration) + ", puts " + size_text(lean.host.bytes) + " into the memory of a node",
-      "at most " + size_text(lean.host.memory) + " a node (cluster.host.memory)", hint};
+  return Error{ErrorKind::infeasible, "memory",
+               "none of " + base::count(found.space_size) +
+                   " configurations fits into the hosts; the one with the smallest host memory, " +
+                   label_of(job, engine, lean.configuration) + ", puts " + size_text(lean.host.bytes) +
+                   " into the host memory of a node",
+               "at most " + size_text(lean.host.memory) + " per node (cluster.host.memory)", hint};
 }
 
 /// Explains why nothing fits on one node group of equal devices.
@@ -291,7 +292,7 @@ Error no_room(const Job& job, const EngineModel& engine, const search::Outcome& 
   std::vector<std::string> changes;
   if (lean && lean->peak_bytes <= whole)
     changes.push_back("search.memory_margin: 0 would fit (now " + base::percent(memory_margin_of(job).share) + " of " +
-                      size_text(whole) + " are kept free for the error of the memory model)");
+                      size_text(whole) + " is kept free for the error of the memory model)");
   for (std::string& change : by_fewer_pins(job, engine, limit, watch)) changes.push_back(std::move(change));
   if (auto relief = by_options_or_offload(job, engine, limit, watch); !relief.empty()) changes.push_back(relief);
   if (lean && job.cluster.memory_limit) changes.push_back(by_more_memory(job, lean->peak_bytes));
@@ -320,7 +321,7 @@ Error no_room_on_groups(const Job& job, const search::SearchResult& found) {
   for (const search::PhaseReport& phase : found.phases) tried += phase.simulated;
   return Error{ErrorKind::infeasible, "memory",
                tried > 0 ? "none of " + base::count(static_cast<double>(tried)) + " plans tried fits"
-                         : "no plan of stages, pipelines or replicas on these node groups holds the model",
+                         : "no plan of stages, pipelines or replicas on these node groups can hold the model",
                "at most " + room + " a device",
                "more nodes, devices with more memory, a shorter sequence, or search.memory_margin: 0"};
 }
@@ -333,8 +334,8 @@ Error nothing_fits(const Question& q, const search::SearchResult& found) {
   if (!searched(cut) && !(q.equal ? found.flat().complete : found.complete())) cut = SearchEnd::node_limit;
   if (searched(cut))
     return Error{ErrorKind::limit, "search", std::string(to_string(cut)) + " before any plan that fits was simulated",
-                 "a search that ends",
-                 "give it more time or a larger limit, or narrow search with fix, allow, forbid and limits"};
+                 "a complete search",
+                 "allow more time or a larger limit, or narrow the search with fix, allow, forbid and limits"};
   return q.equal ? no_room(q.job, *q.engine, found.flat(), q.watch) : no_room_on_groups(q.job, found);
 }
 

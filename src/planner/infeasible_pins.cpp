@@ -124,7 +124,7 @@ std::vector<std::string> other_sizes(const Job& job, const EngineModel& engine) 
 std::string hint_of(const std::vector<std::string>& changes) {
   std::string out;
   for (const std::string& change : changes) out += (out.empty() ? "" : ", or ") + change;
-  return out.empty() ? "take pins under search back one at a time" : out + " would do";
+  return out.empty() ? "remove restrictions under search one at a time" : out + " would do";
 }
 
 std::string listed_pins(const std::vector<Pin>& pins, const Job& job, const EngineModel& engine) {
@@ -140,15 +140,16 @@ std::string listed_pins(const std::vector<Pin>& pins, const Job& job, const Engi
 Error nothing_legal(const Job& job, const EngineModel& engine) {
   const std::vector<Pin> pins = conflicting(job, engine);
   if (pins.empty())
-    return Error{ErrorKind::infeasible, "search", "no legal configuration, whatever is pinned: " + broken_by_each(job, engine),
-                 "devices that the batch, the heads or the layers can be divided over", hint_of(other_sizes(job, engine))};
+    return Error{ErrorKind::infeasible, "search", "no legal configuration, with any restrictions: " + broken_by_each(job, engine),
+                 "a number of devices over which the batch, the heads or the layers can be divided",
+                 hint_of(other_sizes(job, engine))};
   const std::string why = broken_rule(job, engine, pins), listed = listed_pins(pins, job, engine);
   auto changes = suggestions(job, engine, pins);
   if (changes.empty()) changes = other_sizes(job, engine);
   return Error{ErrorKind::infeasible, "search",
                (pins.size() == 1 ? listed + " excludes every configuration" : listed + " exclude each other") +
                    (why.empty() ? "" : " (" + why + ")"),
-               pins.size() == 1 ? "a value that leaves some configuration" : "values that some configuration has together",
+               pins.size() == 1 ? "a value that allows some configuration" : "values that occur together in some configuration",
                hint_of(changes)};
 }
 

@@ -86,8 +86,8 @@ TEST(Excluded, WithoutPinsTheRulesAreNamed) {
   ASSERT_TRUE(odd) << odd.error().message();
   const auto result = plan(*odd, {});
   ASSERT_FALSE(result.ok());
-  EXPECT_THAT(result.error().found,
-              AllOf(HasSubstr("whatever is pinned"), HasSubstr("divide-batch"), HasSubstr("divide-heads"), HasSubstr("stages")));
+  EXPECT_THAT(result.error().found, AllOf(HasSubstr("with any restrictions"), HasSubstr("divide-batch"),
+                                          HasSubstr("divide-heads"), HasSubstr("stages")));
   EXPECT_THAT(result.error().hint, AllOf(HasSubstr("training.global_batch: 31"), HasSubstr("cluster.nodes: ")));
 }
 

@@ -66,7 +66,7 @@ PredictionInterval widened(PredictionInterval interval, const IntervalFacts& fac
   });
   if (row == rows.end() || row->high <= interval.high) return interval;
   interval.high = row->high;
-  interval.basis += "; wide: " + row->kind + " were slower than predicted where they were published";
+  interval.basis += "; wide: " + row->kind + " were slower than predicted in published runs";
   return interval;
 }
 

@@ -86,8 +86,8 @@ void partition_sentence(const PlannerResult& r, std::vector<std::string>& out) {
     out.push_back(stages + ": an even split does not fit.");
   } else if (even->iteration_ns > r.prediction.iteration_ns) {
     const double slower = static_cast<double>(even->iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1;
-    out.push_back(cat(stages, ": an even split, with the strategies that are best for it, takes ", seconds(even->iteration_ns),
-                      " (+", percent(slower), ")."));
+    out.push_back(cat(stages, ": an even split, with its best strategies, takes ", seconds(even->iteration_ns), " (+",
+                      percent(slower), ")."));
   }
 }
 
@@ -111,7 +111,7 @@ std::vector<std::string> layerwise_reasons(const PlannerResult& r) {
   property_sentence(
       r, uniform, "recompute in full", [](const Strategy& s) { return s.recompute.kind == RecomputeKind::full; }, out);
   property_sentence(
-      r, uniform, "recompute attention alone", [](const Strategy& s) { return s.recompute.kind == RecomputeKind::selective; },
+      r, uniform, "recompute only attention", [](const Strategy& s) { return s.recompute.kind == RecomputeKind::selective; },
       out);
   property_sentence(
       r, uniform, "shard their parameters (ZeRO-3)", [](const Strategy& s) { return s.shards_parameters(); }, out);
@@ -120,8 +120,8 @@ std::vector<std::string> layerwise_reasons(const PlannerResult& r) {
   partition_sentence(r, out);
   const Alternative* same = alternative_of(r, has_our_stages);
   if (same != nullptr && uniform != nullptr && stage_counts(*uniform) != stage_counts(r.plan))
-    out.push_back(
-        cat("With one strategy for all layers on as many stages, ", same->label, " takes ", seconds(same->iteration_ns), "."));
+    out.push_back(cat("With one strategy for all layers and the same number of stages, ", same->label, " takes ",
+                      seconds(same->iteration_ns), "."));
   return out;
 }
 

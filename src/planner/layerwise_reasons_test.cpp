@@ -38,11 +38,9 @@ PlannerResult answer() {
 }
 
 TEST(LayerwiseReasons, SayWhatRecomputesAndWhatAnEvenSplitCosts) {
-  EXPECT_THAT(
-      layerwise_reasons(answer()),
-      ElementsAre(
-          "2 of 5 blocks recompute in full (by stage: 2, 0); in the best uniform plan all do.",
-          "The stages hold 4+3 layers: an even split, with the strategies that are best for it, takes 1.100 s (+10.0 %)."));
+  EXPECT_THAT(layerwise_reasons(answer()),
+              ElementsAre("2 of 5 blocks recompute in full (by stage: 2, 0); in the best uniform plan all do.",
+                          "The stages hold 4+3 layers: an even split, with its best strategies, takes 1.100 s (+10.0 %)."));
 }
 
 TEST(LayerwiseReasons, CompareShardingWithTheUniformPlan) {
@@ -77,7 +75,8 @@ TEST(LayerwiseReasons, NameTheRunnerUpOfTheSamePipeline) {
   other.iteration_ns = 1'300'000'000;
   other.plan = two_stages({}, {});
   r.alternatives.push_back(other);
-  EXPECT_EQ(layerwise_reasons(r).back(), "With one strategy for all layers on as many stages, TP2 PP2 takes 1.300 s.");
+  EXPECT_EQ(layerwise_reasons(r).back(),
+            "With one strategy for all layers and the same number of stages, TP2 PP2 takes 1.300 s.");
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ Status illegal(const Job& job, const EngineModel& engine, const Strategy& strate
   if (broken.empty()) broken = engine_violations(engine, job.model, job.cluster, job.training, strategy, schedule);
   if (broken.empty()) return std::nullopt;
   return Error{ErrorKind::usage, "strategy", named_rules(broken),
-               "a configuration that keeps every rule of the space and of engine " + engine.name,
-               "espalier plan, or improve for a file, searches the configurations that keep them"};
+               "a configuration that satisfies every rule of the space and of engine " + engine.name,
+               "espalier plan, or improve for a file, searches the configurations that satisfy them"};
 }
 
 namespace {
@@ -39,7 +39,7 @@ Status illegal_range(const Job& job, const Pipeline& pipeline, bool uniform, con
   const std::int64_t devices = device_count(pipeline);
   Strategy s = range.strategy;
   if (s.devices() * pipeline.schedule.stages != devices)
-    return Error{ErrorKind::bad_input, "", "tp·cp·dp·pp that is not the number of devices", std::to_string(devices),
+    return Error{ErrorKind::bad_input, "", "tp·cp·dp·pp that differs from the number of devices", std::to_string(devices),
                  "plan again from the job file"};
   Schedule schedule = pipeline.schedule;
   if (!uniform) {
@@ -94,11 +94,11 @@ Status unsearched_pin(const SearchSpace& space) {
   for (const Dimension d : kSearched) known += (known.empty() ? "" : ", ") + std::string(to_string(d));
   for (const std::string& name : named)
     if (std::none_of(kSearched.begin(), kSearched.end(), [&](Dimension d) { return to_string(d) == name; }))
-      return Error{ErrorKind::bad_input, "search", "a restriction of " + name + " where plans lie on unlike devices",
-                   "restrictions of " + known, "take it out: stages on unlike devices run 1f1b in the order tp-cp-dp-pp"};
+      return Error{ErrorKind::bad_input, "search", "a restriction of " + name + " on unlike devices", "restrictions of " + known,
+                   "remove it: stages on unlike devices run 1f1b in the order tp-cp-dp-pp"};
   if (!space.admits(std::string(to_string(Dimension::schedule)), static_cast<std::int64_t>(ScheduleKind::one_f_one_b)))
-    return Error{ErrorKind::bad_input, "search", "schedules without 1f1b where plans lie on unlike devices", "1f1b among them",
-                 "stages on unlike devices run 1f1b, and zb-h1 where it is named: allow: {schedule: [1f1b, zb-h1]}"};
+    return Error{ErrorKind::bad_input, "search", "schedules without 1f1b on unlike devices", "schedules that include 1f1b",
+                 "stages on unlike devices run 1f1b, and zb-h1 if it is listed: allow: {schedule: [1f1b, zb-h1]}"};
   return std::nullopt;
 }
 
@@ -115,14 +115,14 @@ Status device_choice(const Job& job, const EngineModel& engine) {
     if (job.cluster.equal_devices()) return std::nullopt;
     const std::string found = one_group ? "devices of unequal speed" : "several node groups";
     return Error{ErrorKind::bad_input, "search.devices", "equal on a cluster of " + found, "any",
-                 "no plan spreads its stages equally over unlike devices"};
+                 "no plan divides its stages equally over unlike devices"};
   }
   // Equal stages at the pace of the slowest device are what an engine for equal stages runs, so they are an answer.
   // The search itself checks pins (searched_pins); an explicit configuration sets its own values.
   if (one_group && job.cluster.has_speeds() && !job.search.devices) return std::nullopt;
   if (is_unrestricted(engine.layers)) return unsearched_pin(job.search);
   return Error{ErrorKind::bad_input, one_group ? "search.devices" : "cluster.groups",
-               "engine " + engine.name + ", whose stages must be alike", "an engine that runs unlike stages",
+               "engine " + engine.name + ", whose stages must be equal", "an engine that runs unequal stages",
                "engine: generic or espalier"};
 }
 
@@ -133,7 +133,7 @@ Status layerwise_dimensions(const SearchSpace& space) {
   if (space.allow.count(name) == 0 && space.forbid.count(name) == 0 && space.limits.count(name) == 0) return std::nullopt;
   return Error{ErrorKind::bad_input, "search",
                "a restriction of recompute_layers in search.space: " + std::string(to_string(space.kind)),
-               "restrictions of recompute alone", "in this space every block is recomputed or not by itself"};
+               "restrictions of recompute only", "in this space recomputation is decided per block"};
 }
 
 namespace {
@@ -182,10 +182,10 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
   const bool part = !unlike && devices < job.cluster.devices() && device_block(plan.only_pipeline(), job.cluster).has_value();
   if (unlike ? devices > job.cluster.devices() : devices != job.cluster.devices() && !part)
     return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", std::to_string(devices) + " devices",
-                 std::to_string(job.cluster.devices()) + " devices, as the plan's cluster has", "plan again from the job file"};
+                 std::to_string(job.cluster.devices()) + " devices, as in the plan's cluster", "plan again from the job file"};
   if (last_layer + 1 != static_cast<std::int32_t>(job.model.layers.size()))
     return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", "layers up to " + std::to_string(last_layer),
-                 std::to_string(job.model.layers.size()) + " layers, as the plan's model has", "plan again from the job file"};
+                 std::to_string(job.model.layers.size()) + " layers, as in the plan's model", "plan again from the job file"};
   const EngineModel& engine = *find_engine(job.engine);
   if (const auto faults = engine_plan_violations(engine, job.model, plan); !faults.empty())
     return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", named_rules(faults),

@@ -69,7 +69,7 @@ TEST(MemoryMargin, PlanKeepsIt) {
   EXPECT_EQ(careful->prediction.memory_limit_bytes, limit);
   EXPECT_GE(careful->prediction.iteration_ns, tight->prediction.iteration_ns);
   EXPECT_EQ(careful->search.memory_margin, 0.5);
-  EXPECT_THAT(careful->brief(), HasSubstr("that leaves 50.0 % of the memory free"));
+  EXPECT_THAT(careful->brief(), HasSubstr("that leaves 50.0 % of memory free"));
   const auto estimated =
       estimate(job("generic", "{memory_margin: 0.5}"), tight->plan.strategy(), tight->plan.only_pipeline().schedule);
   ASSERT_TRUE(estimated.ok());

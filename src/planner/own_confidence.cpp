@@ -26,11 +26,11 @@ std::optional<Confidence> calibrated_confidence(const Calibration& c, double sec
   if (c.devices_low > 0 && devices < c.devices_low) doublings = std::log2(static_cast<double>(c.devices_low) / n);
   if (c.devices_high > 0 && devices > c.devices_high) doublings = std::log2(n / static_cast<double>(c.devices_high));
   const double wider = std::sqrt(1 + doublings * doublings / 4);
-  std::string basis = cat("calibrated by ", std::to_string(c.runs), " own runs on ", c.device, ", engine ", c.engine, " (",
+  std::string basis = cat("calibrated by ", std::to_string(c.runs), " of your runs on ", c.device, ", engine ", c.engine, " (",
                           c.name, " ", c.hash.substr(0, 8), "): ", judged(c));
   if (doublings > 0)
-    basis += cat("; ", std::to_string(devices), " devices are outside the ", std::to_string(c.devices_low), " to ",
-                 std::to_string(c.devices_high), " of the runs");
+    basis += cat("; ", std::to_string(devices), " devices are outside the range of ", std::to_string(c.devices_low), " to ",
+                 std::to_string(c.devices_high), " in these runs");
   for (const std::string& warning : c.warnings) basis += cat("; warning: ", warning);
   return Confidence{seconds * std::pow(c.low, wider), seconds * std::pow(c.high, wider), c.level, std::move(basis)};
 }

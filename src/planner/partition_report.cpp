@@ -77,11 +77,12 @@ std::vector<std::string> partition_sentences(const PlannerResult& result) {
     if (r.sequence.find('P') != std::string::npos) rings += cat(rings.empty() ? "" : ", ", r.name);
   }
   std::string what = cat("Operators are partitioned one by one over ", std::to_string(result.operators.front().devices),
-                         " devices: a block computes ", base::seconds(compute), " a micro-batch, ", base::seconds(collective),
-                         " of all-reduces and ", base::seconds(moved), " of redistribution are left");
+                         " devices: a block computes for ", base::seconds(compute), " per micro-batch, ",
+                         base::seconds(collective), " of all-reduces and ", base::seconds(moved), " of redistribution remain");
   if (!rings.empty())
-    what += cat("; ", rings, " pass tiles on rings, ", base::seconds(hidden), " of it hidden, ", base::seconds(exposed), " not");
-  if (sync > 0) what += cat("; ", base::seconds(sync), " a block reduce gradients inside the group once a step");
+    what += cat("; ", rings, " pass tiles on rings, ", base::seconds(hidden), " of which are hidden, ", base::seconds(exposed),
+                " exposed");
+  if (sync > 0) what += cat("; ", base::seconds(sync), " per block reduce gradients inside the group once per step");
   std::vector<std::string> out = {what + "."};
   if (result.search.partitions && result.search.partitions->without_ns > result.prediction.iteration_ns) {
     const double times =

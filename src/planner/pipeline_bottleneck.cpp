@@ -37,14 +37,14 @@ std::string pipeline_bottleneck(const Prediction& p, HostWork host) {
   const TimePart largest = parts_by_size(b.breakdown, host).front();
   std::string out = largest.kind == TimeKind::bubble
                         ? cat("The step is bound by ", named_share(largest, p.iteration_ns), ": even ", stage,
-                              ", the busiest, works only ", percent(b.busy), " of it: ", busy_parts(p, host))
+                              ", the busiest, works for only ", percent(b.busy), " of it: ", busy_parts(p, host))
                         : cat("The step is bound by ", stage, ", busy ", percent(b.busy), " of it: ", busy_parts(p, host));
   const auto alike =
       std::count_if(b.busy_per_stage.begin(), b.busy_per_stage.end(), [&](double busy) { return busy >= b.busy - kAlike; });
   out += cat("; ", std::to_string(alike), " of ", std::to_string(b.busy_per_stage.size()),
              alike == 1 ? " stages is busy within 5 % of that" : " stages are busy within 5 % of that");
   if (p.hidden_communication_ns > 0)
-    out += cat("; ", base::seconds(p.hidden_communication_ns), " of communication runs under compute");
+    out += cat("; ", base::seconds(p.hidden_communication_ns), " of communication is hidden under compute");
   return out + ".";
 }
 

@@ -281,7 +281,7 @@ TEST(Plan, RefusesPinsThatUnlikeDevicesDoNotVary) {
   const auto r = plan(job, {});
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.error().kind, ErrorKind::bad_input);
-  EXPECT_EQ(r.error().found, "a restriction of vpp where plans lie on unlike devices");
+  EXPECT_EQ(r.error().found, "a restriction of vpp on unlike devices");
 }
 
 TEST(Plan, StagesOnUnlikeDevicesRunOneForwardOneBackwardAtLeast) {

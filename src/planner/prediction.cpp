@@ -148,8 +148,8 @@ Status too_large(const Job& job) {
   const double seconds = flops / (0.01 * slowest);
   if (elements < kMostElements && seconds < kMostSeconds) return std::nullopt;
   return Error{ErrorKind::bad_input, "training",
-               "a step that one device would compute for " + std::to_string(seconds / 86400) + " days or more",
-               "a global batch and sequence of a real job", "training.global_batch counts samples, sequence_length tokens"};
+               "a step that would take one device " + std::to_string(seconds / 86400) + " days or more to compute",
+               "a realistic global batch and sequence length", "training.global_batch counts samples, sequence_length tokens"};
 }
 
 /// Returns whether tokens attend only to those of their piece of the sequence, as in Llama 4.
@@ -206,17 +206,17 @@ Status plannable(const Job& job) {
   for (const FabricLevel& level : job.cluster.levels())
     if (!level.trace.empty())
       return Error{ErrorKind::bad_input, "cluster: fabric level \"" + level.name + "\"", "a bandwidth trace", "constant links",
-                   "plans for changing networks are not built yet: see docs/non-goals.md"};
+                   "plans for changing networks are not supported yet: see docs/non-goals.md"};
   if (job.cluster.changes())
     return Error{ErrorKind::bad_input, "cluster: capacity, events", "a cluster that changes over time", "a constant cluster",
-                 "plans for changing networks are not built yet: see docs/non-goals.md"};
+                 "plans for changing networks are not supported yet: see docs/non-goals.md"};
   if (job.network == NetworkKind::flow && job.cluster.devices() > kMostFlowDevices)
     return Error{ErrorKind::bad_input, "--network flow", std::to_string(job.cluster.devices()) + " devices",
                  "at most " + std::to_string(kMostFlowDevices), "the closed form (--network closed) has no limit"};
   if (length_facts(job.training).packed && attends_in_pieces(job.model))
     return Error{ErrorKind::bad_input, "training.lengths",
-                 "packed samples of a model whose attention works in pieces (" + job.model.name + ")", "packing: none",
-                 "how pieces lie in samples of several sequences is not modelled"};
+                 "packed samples of a model with chunked attention (" + job.model.name + ")", "packing: none",
+                 "chunks in samples of several sequences are not modelled"};
   return too_large(job);
 }
 
@@ -359,7 +359,7 @@ Result<Prediction> predict_with(const Job& job, const EngineModel& engine, const
       found += (found.empty() ? "" : "; ") + v.rule + ": " + v.text;
       if (!v.hint.empty()) hints += (hints.empty() ? "" : "; ") + v.hint;
     }
-    return Error{ErrorKind::bad_input, "strategy", found, "a configuration that keeps every rule of the space", hints};
+    return Error{ErrorKind::bad_input, "strategy", found, "a configuration that satisfies every rule of the space", hints};
   }
   const auto timed = time_plan(job, engine, document_of(job, engine, strategy, schedule), false);
   if (!timed) return timed.error();

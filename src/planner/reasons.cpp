@@ -21,7 +21,7 @@ namespace {
 
 std::string hidden_sentence(const Prediction& p) {
   if (p.hidden_communication_ns <= 0) return "";
-  return "; " + seconds(p.hidden_communication_ns) + " of communication runs under compute";
+  return "; " + seconds(p.hidden_communication_ns) + " of communication is hidden under compute";
 }
 
 std::string bottleneck(const Prediction& p, HostWork host) {
@@ -36,9 +36,9 @@ std::string bottleneck(const Prediction& p, HostWork host) {
 std::string host_sentence(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   const auto timed = engine ? time_plan(job, **engine, plan, false) : Result<Timed>(engine.error());
-  if (!timed) return "It does not fit into the memory of the hosts.";
+  if (!timed) return "It does not fit in host memory.";
   const cost::HostNeed need = cost::host_need(job.cluster, timed->costs);
-  return "It does not fit: what is offloaded takes " + gib(need.bytes) + " of the memory of a node's host, which has " +
+  return "It does not fit: the offloaded data takes " + gib(need.bytes) + " of the host memory of a node, which has " +
          gib(need.memory) + " (cluster.host.memory).";
 }
 
@@ -51,10 +51,10 @@ std::string memory_sentence(const Job& job, const Plan& plan, const Prediction& 
   const std::int64_t room = p.memory_limit_bytes - p.peak_memory_bytes;
   if (margin == 0) return out + ", " + gib(room) + " are free.";
   if (!p.fits_with_margin)
-    return out + ": it fits, but leaves less than the " + gib(margin) + " (" + percent(p.memory_margin) +
+    return out + ": it fits, but leaves less free than the " + gib(margin) + " (" + percent(p.memory_margin) +
            ") that `plan` keeps free for the error of the memory model.";
-  return out + "; " + gib(margin) + " (" + percent(p.memory_margin) + ") stay free for the error of the memory model, " +
-         gib(room - margin) + " beyond that.";
+  return out + "; " + gib(margin) + " (" + percent(p.memory_margin) + ") is kept free for the error of the memory model, and " +
+         gib(room - margin) + " more is free.";
 }
 
 void baseline_sentences(const PlannerResult& r, std::vector<std::string>& out) {
@@ -76,9 +76,9 @@ void baseline_sentences(const PlannerResult& r, std::vector<std::string>& out) {
 std::vector<std::string> batch_sentences(const PlannerResult& r) {
   if (!r.batch_hint) return {};
   const BatchHint& h = *r.batch_hint;
-  return {base::cat("The divisors of global batch ", base::grouped(r.plan.training.global_batch), " cost time: with ",
+  return {base::cat("The divisors of global batch ", base::grouped(r.plan.training.global_batch), " limit the plan: with ",
                     base::grouped(h.global_batch), " samples ", h.label, " takes ", seconds(h.iteration_ns), ", ",
-                    percent(h.gain), " less than this plan would for them.")};
+                    percent(h.gain), " less time than this plan would need for them.")};
 }
 
 /// Names the rules that keep the usual engines from a plan on heterogeneous devices.
@@ -91,8 +91,8 @@ std::vector<std::string> engine_sentences(const Job& job, const PlannerResult& r
       kept += base::cat(kept.empty() ? "" : "; ", name, ": ", base::joined(rules));
   }
   if (kept.empty()) return {};
-  return {base::cat("Unlike devices: rules that keep engines from this plan are ", kept,
-                    " (check --engine NAME says it of others).")};
+  return {base::cat("Unlike devices: the rules that prevent engines from running this plan are ", kept,
+                    " (for others: check --engine NAME).")};
 }
 
 /// Describes the simulated plan without its recomputation.
@@ -102,10 +102,10 @@ std::string without_recomputation(const Job& job, const PlannerResult& r, Strate
   const auto p = predict(job, s, schedule);
   if (!p) return "";
   const std::string what =
-      base::cat("Without the full recomputation of ", own.layers, own.layers == 1 ? " block" : " blocks", " a chunk ");
+      base::cat("Without the full recomputation of ", own.layers, own.layers == 1 ? " block" : " blocks", " per chunk ");
   if (!p->fits || (!p->fits_with_margin && r.prediction.fits_with_margin))
     return base::cat(what, "this plan would need ", gib(p->peak_memory_bytes), " of ", gib(p->memory_limit_bytes),
-                     p->fits ? ", more than the memory margin leaves." : ".");
+                     p->fits ? ", which is more than the memory margin allows." : ".");
   const std::int64_t less = r.prediction.iteration_ns - p->iteration_ns;
   return base::cat(what, "this plan would fit, and its step would be ", seconds(less < 0 ? -less : less),
                    less < 0 ? " longer." : " shorter.");
@@ -120,7 +120,7 @@ std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
   const std::int64_t node = job.cluster.groups.front().devices_per_node;
   if (tp > node)
     out.push_back("TP " + std::to_string(tp) + " leaves the node of " + std::to_string(node) +
-                  " devices: unusual, check the fabric figures.");
+                  " devices: this is unusual; check the fabric figures.");
   const auto uniform = uniform_configuration(r.plan);
   if (!uniform) {
     for (std::string& sentence : layerwise_reasons(r)) out.push_back(std::move(sentence));

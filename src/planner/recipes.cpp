@@ -44,7 +44,7 @@ Recipe read_recipe(base::Reader& r) {
   out.framework = r.required_string("framework");
   out.source = r.required_string("source");
   out.devices = words(r, "devices");
-  if (out.devices.empty()) r.fail("devices", "none", "at least one beginning of a device's name");
+  if (out.devices.empty()) r.fail("devices", "none", "at least one prefix of a device name");
   out.mixture = r.optional_choice("kind", {"dense", "mixture"}, 0) == 1;
   out.parameters = r.required_real("parameters", 1e6, 1e14);
   out.sequence = r.optional_int("sequence", 0, 1 << 30, 0);

@@ -18,13 +18,13 @@ Status refused(const ReplayedStep& step) {
   const auto stages = static_cast<std::int64_t>(step.passes.size());
   if (stages == 0 || schedule.stages != stages || schedule.virtual_stages != 1 || splits_backward(schedule.kind))
     return Error{ErrorKind::bad_input, "stages", cat(stages, " stages measured"),
-                 cat("one forward and backward for each of ", schedule.stages, " stages of one chunk"), ""};
+                 cat("one forward and one backward pass for each of ", schedule.stages, " stages of one chunk"), ""};
   if (schedule.microbatches < 1 || schedule.microbatches > kMostPasses / stages)
     return Error{ErrorKind::bad_input, "microbatches", cat(schedule.microbatches), cat("1 … ", kMostPasses / stages), ""};
   for (const auto& replicas : step.passes)
     if (replicas.empty() || replicas.size() != step.passes.front().size())
       return Error{ErrorKind::bad_input, "replicas", cat(replicas.size(), " replicas of a stage"),
-                   cat(step.passes.front().size(), ", as of the first stage"), ""};
+                   cat(step.passes.front().size(), ", as in the first stage"), ""};
   return std::nullopt;
 }
 

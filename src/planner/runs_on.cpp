@@ -34,7 +34,7 @@ Job for_engine(const Job& job, const EngineModel& engine) {
 std::string why_none(const search::Outcome& found) {
   if (found.interrupted) return "the search was stopped before it found one";
   if (!found.complete) return "node limit";
-  if (found.space_size == 0) return "its rules and the job's search part leave no configuration";
+  if (found.space_size == 0) return "its rules and the job's search part exclude every configuration";
   return base::cat("none of ", base::count(found.space_size), " configurations fits");
 }
 
@@ -90,7 +90,7 @@ EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine) {
   out.peak_memory_bytes = found.best->peak_bytes;
   out.loss = static_cast<double>(out.iteration_ns) / static_cast<double>(q.answer_ns) - 1;
   if (!found.complete)
-    out.why = "not proven its best: " + std::string(found.interrupted ? "the search was stopped" : "node limit");
+    out.why = "not proven to be its best: " + std::string(found.interrupted ? "the search was stopped" : "node limit");
   return out;
 }
 
@@ -110,7 +110,7 @@ std::vector<EngineAnswer> all_engines(const EngineQuestion& q, const Plan& plan)
       EngineAnswer unknown;
       unknown.engine = engine.name;
       unknown.status = "unknown";
-      unknown.why = "Espalier has no rules of this engine";
+      unknown.why = "Espalier has no rules for this engine";
       out.push_back(std::move(unknown));
       continue;
     }

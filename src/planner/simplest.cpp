@@ -38,7 +38,7 @@ Simplest simplest_plan(const Job& job, const EngineModel& engine, const search::
   out.dimensions = dimensions_used(*q.answer);
   how.preference = search::Preference{slowest_of(q)};
   how.pruning = {};
-  if (how.progress) how.progress({"simplest", 0, 0, "looking for the simplest plan that is nearly as fast", 0, 0});
+  if (how.progress) how.progress({"simplest", 0, 0, "searching for the simplest plan of similar speed", 0, 0});
   how.progress = nullptr;
   how.keep_within = 0;
   how.known = &q.found->known;

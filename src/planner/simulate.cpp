@@ -39,8 +39,8 @@ Result<PlannerResult> simulate(const Job& job, const Plan& plan) { return simula
 
 Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan, TimelineDetail detail) {
   if (detail == TimelineDetail::steps && validate(plan) == std::nullopt && cost::on_unlike_devices(plan, job.cluster))
-    return Error{ErrorKind::bad_input, "--detail", "a plan whose stages lie on unlike devices", "a plan of stages that are alike",
-                 "the timeline without steps is there: leave --detail out"};
+    return Error{ErrorKind::bad_input, "--detail", "a plan with stages on unlike devices", "a plan with equal stages",
+                 "a timeline without details is available: omit --detail"};
   Timed timed;
   auto result = simulated(job, plan, &timed);
   if (!result) return result.error();

@@ -69,7 +69,7 @@ Status add_measured(const Model& model, const MeasuredStep& measured, OperatorTa
       const auto layer = static_cast<std::size_t>(o.layer), number = static_cast<std::size_t>(o.number);
       if (layer >= model.layers.size() || number >= model.layer(layer).operators.size())
         return Error{ErrorKind::bad_input, "timeline", cat("operator ", o.number, " of layer ", o.layer),
-                     "operators of the plan's model", "the file is of another version of Espalier"};
+                     "operators of the plan's model", "the file was written by another version of Espalier"};
       const LayerKind& kind = model.layer(layer);
       OperatorTimes& row = table[{kind.name, kind.operators[number].name, std::string(to_string(part_of(o)))}];
       row.times += o.times;
@@ -175,7 +175,7 @@ Status compare_ranks(const Timed& timed, const MeasuredStep& measured, StepCompa
 Result<StepComparison> compare_step(const Job& job, const Plan& plan, const MeasuredStep& measured) {
   if (measured.plan != content_hash(plan))
     return Error{ErrorKind::bad_input, "timeline", cat("a step of plan ", measured.plan),
-                 cat("one of this plan, ", content_hash(plan)), "name the plan that was run"};
+                 cat("one of this plan, ", content_hash(plan)), "give the plan that was run"};
   Timed timed;
   if (auto result = simulated(job, plan, &timed); !result) return result.error();
   StepComparison out;

@@ -43,7 +43,7 @@ Status not_measured(const SupportQuery& q) {
     if (const auto missing =
             profile::not_covered(*q.job.engine_model->measured, q.job.model, used.strategy, q.job.training.sequence.main))
       return Error{ErrorKind::bad_input, "plan", cat("under ", label(used.strategy), ", ", profile::to_string(*missing)),
-                   "operators whose times the profile has", "`espalier profile` measures further sizes (--tp)"};
+                   "operators that the profile measured", "`espalier profile` measures further sizes (--tp)"};
   return std::nullopt;
 }
 
@@ -68,7 +68,7 @@ Status broken_rule(const SupportQuery& q) {
   const auto broken = plan_violations(q.job.model, q.plan);
   if (broken.empty()) return std::nullopt;
   return Error{ErrorKind::bad_input, "$.pipelines[0].stages", broken.front().rule + ": " + broken.front().text,
-               "a plan that keeps every rule of plans", broken.front().hint};
+               "a plan that satisfies every rule of plans", broken.front().hint};
 }
 
 /// Rejects partitions of the plan's strategies that do not fit the model's blocks.
@@ -80,7 +80,7 @@ Status partition_that_does_not_fit(const SupportQuery& q) {
     const Strategy& s = used.strategy;
     if (s.partition.empty()) continue;
     if (const std::string fault = partition_fault(s); !fault.empty())
-      return Error{ErrorKind::bad_input, "strategy.partition", fault, "a partition that keeps rule operator-partition", ""};
+      return Error{ErrorKind::bad_input, "strategy.partition", fault, "a partition that satisfies rule operator-partition", ""};
     if (Status fault = cost::partition_fits(context, s, static_cast<std::int32_t>(q.plan.samples_per_microbatch() / s.dp)))
       return fault;
   }
@@ -93,8 +93,8 @@ Status unequal_under_flow(const SupportQuery& q) {
   if (q.job.network != NetworkKind::flow) return std::nullopt;
   return any_stage(q.plan, [](const Stage& stage, const auto& where) -> Status {
     if (!uneven_replicas(stage)) return std::nullopt;
-    return Error{ErrorKind::bad_input, where(), "replicas of unequal shares under --network flow", "the closed form",
-                 "leave --network out"};
+    return Error{ErrorKind::bad_input, where(), "replicas with unequal shares under --network flow", "the closed form",
+                 "omit --network"};
   });
 }
 

@@ -50,7 +50,7 @@ std::string text_of(const search::Progress& s, double seconds) {
   if (s.total > 0) out += base::grouped(s.done) + " of " + base::grouped(s.total) + " ";
   out += s.unit;
   if (s.best_ns > 0) out += ", best " + base::seconds(s.best_ns);
-  if (s.bound_ns > 0) out += ", nothing below " + base::seconds(s.bound_ns);
+  if (s.bound_ns > 0) out += ", no plan below " + base::seconds(s.bound_ns);
   return out + ", " + base::grouped(static_cast<std::int64_t>(seconds)) + " s";
 }
 

@@ -114,7 +114,7 @@ TEST(Watch, OneLineASecondAtMost) {
   EXPECT_GE(lines, 1);
   EXPECT_LE(lines, 3) << "1,000 calls take no three seconds";
   EXPECT_THAT(last, testing::StartsWith("layer-wise: "));
-  EXPECT_THAT(last, testing::HasSubstr(" of 1,000 pipelines and batches, best 2.500 s, nothing below 2.000 s"));
+  EXPECT_THAT(last, testing::HasSubstr(" of 1,000 pipelines and batches, best 2.500 s, no plan below 2.000 s"));
 }
 
 TEST(Watch, EveryPhaseSaysWhereItStands) {

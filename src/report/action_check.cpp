@@ -55,7 +55,7 @@ class ActionCheck {
     Verdict v = verdict("possible");
     v.require(!c_.iteration_ns && !c_.pause_ns && !c_.break_even_ns,
               [] { return say("not possible, with a time or a horizon"); });
-    v.require(c_.action != ActionKind::stay || !s_.lost.empty(), [] { return say("nothing of the plan is lost: it can stay"); });
+    v.require(c_.action != ActionKind::stay || !s_.lost.empty(), [] { return say("no part of the plan is lost: it can stay"); });
     if (c_.action == ActionKind::reshape) {  // only a search can decide whether another plan fits
       const bool nothing = c_.nodes.empty() && !c_.plan && !c_.upper_bound && same_move(Move{});
       v.require(nothing, [] { return say("not possible, with a plan or a move"); });
@@ -73,18 +73,17 @@ class ActionCheck {
     Verdict v = verdict("plan");
     const std::set<std::int64_t> away(s_.state.away.begin(), s_.state.away.end());
     const bool moves = c_.action == ActionKind::re_place || c_.action == ActionKind::reshape || c_.action == ActionKind::shift;
-    v.require(c_.plan.has_value() == moves,
-              [&] { return moves ? say("no plan") : say("another plan, of an action that has none"); });
+    v.require(c_.plan.has_value() == moves, [&] { return moves ? say("no plan") : say("a plan for an action that has none"); });
     std::set<std::int64_t> once;
     for (const std::int64_t node : c_.nodes) {
-      v.require(node < s_.whole.nodes(), [&] { return say("node:", node, " is none of the cluster"); });
-      v.require(!moves || !away.contains(node), [&] { return say("node:", node, " is not there"); });
+      v.require(node < s_.whole.nodes(), [&] { return say("node:", node, " is not in the cluster"); });
+      v.require(!moves || !away.contains(node), [&] { return say("node:", node, " is not present"); });
       v.require(once.insert(node).second, [&] { return say("node:", node, " twice"); });
     }
     if (v.ok())
       v.require(std::is_sorted(c_.nodes.begin(), c_.nodes.end(),
                                [&](auto a, auto b) { return s_.whole.group_of_node(a) < s_.whole.group_of_node(b); }),
-                [] { return say("nodes of different groups in another order than the groups of the cluster"); });
+                [] { return say("nodes of different groups are not in the order of the cluster's groups"); });
     if (v.ok() && c_.plan) {
       devices_ = devices_on(s_.whole, c_.nodes);
       for (const Pipeline& pipeline : c_.plan->pipelines)
@@ -94,24 +93,24 @@ class ActionCheck {
                       [&] { return say("device ", device, " is on none of its ", c_.nodes.size(), " nodes"); });
     }
     if (v.ok() && c_.plan) check_plan_alone(v);
-    out.push_back(v.finding(c_.plan ? "sound, on nodes that are there" : "the plan that runs"));
+    out.push_back(v.finding(c_.plan ? "valid, on present nodes" : "the running plan"));
     return v.ok();
   }
 
   /// Checks that the new plan trains what the running one trains, since an action must not change that.
   void check_trains_the_same(Verdict& v) {
     const Plan &next = *c_.plan, &now = *s_.plan;
-    v.require(next.model_source == now.model_source, [] { return say("it is of another model"); });
+    v.require(next.model_source == now.model_source, [] { return say("it is for another model"); });
     v.require(next.engine == now.engine && next.calibration_hash == now.calibration_hash,
               [] { return say("it is for another engine or calibration"); });
     Training asked = now.training;
     if (c_.priced_as) {
       v.require(c_.action == ActionKind::shift && next.training.global_batch > asked.global_batch,
-                [] { return say("priced as another plan, and that has no larger batch"); });
+                [] { return say("priced as another plan, which has no larger batch"); });
       asked.global_batch = next.training.global_batch;
     }
     v.require(next.training == asked && next.precision == now.precision,
-              [] { return say("it trains something else: batch, sequence, precision, optimizer, parts that are trained"); });
+              [] { return say("it trains something else: batch, sequence, precision, optimizer or trained parts"); });
   }
 
   void check_plan_alone(Verdict& v) {
@@ -119,7 +118,7 @@ class ActionCheck {
     if (c_.action == ActionKind::reshape) {
       const auto present = adapt::present_on(s_.whole, s_.source, s_.state, c_.nodes);
       v.require(present.ok() && c_.plan->cluster_source == present->source,
-                [] { return say("it is of another cluster than its nodes"); });
+                [] { return say("it is for another cluster than its nodes"); });
     }
     if (!v.ok()) return;
     const auto job = job_of_plan(*c_.plan);
@@ -168,20 +167,20 @@ class ActionCheck {
   }
 
   void require_same(const Change& found, Verdict& v) const {
-    v.require(c_.what == found.what, [&] { return say("it says \"", c_.what, "\", derived \"", found.what, "\""); });
-    v.require(c_.nodes == found.nodes, [] { return say("its nodes are others"); });
-    v.require(c_.upper_bound == found.upper_bound, [] { return say("whether it is an upper bound is not as simulated"); });
+    v.require(c_.what == found.what, [&] { return say("it states \"", c_.what, "\", derived \"", found.what, "\""); });
+    v.require(c_.nodes == found.nodes, [] { return say("its nodes differ"); });
+    v.require(c_.upper_bound == found.upper_bound, [] { return say("its upper-bound flag differs from the simulation"); });
     const std::optional<Plan>& plan = found.priced_as ? found.priced_as : found.plan;
     v.require(c_.plan == plan && c_.priced_as == found.priced_as.has_value(),
-              [] { return say("its plan is not the one that the action gives"); });
-    v.require(same_move(found.move), [] { return say("its bytes or seconds are others"); });
+              [] { return say("its plan is not the plan of the action"); });
+    v.require(same_move(found.move), [] { return say("its bytes or seconds differ"); });
   }
 
   /// Checks the whole action. A new plan of a search is taken as given.
   void check_again(const Result<Change>& found, std::vector<Finding>& out) {
     Verdict v = verdict("derived-again");
     if (v.require(found.ok(), [&] { return found.error().message(); })) require_same(*found, v);
-    out.push_back(v.finding("plan, nodes, bytes and words are those that the action gives"));
+    out.push_back(v.finding("plan, nodes, bytes and words match the action"));
   }
 
   void check_iteration(const Result<Change>& found, std::vector<Finding>& out) {
@@ -190,7 +189,7 @@ class ActionCheck {
       v.require(found->possible, [&] { return say("claimed possible: ", found->what); });
       v.require(c_.iteration_ns == found->iteration_ns,
                 [&] { return say("claimed ", written(c_.iteration_ns), ", simulated ", found->iteration_ns, " ns"); });
-      v.require(c_.upper_bound == found->upper_bound, [] { return say("whether it is an upper bound is not as simulated"); });
+      v.require(c_.upper_bound == found->upper_bound, [] { return say("its upper-bound flag differs from the simulation"); });
     }
     out.push_back(v.finding("as simulated again"));
   }
@@ -222,14 +221,14 @@ class ActionCheck {
     Verdict v = verdict("moved-bytes");
     const check::MoveClaims& m = c_.move;
     v.require(m.kept == 0 && m.peer == 0 && m.storage == 0 && m.lost == 0 && m.links.empty(),
-              [] { return say("it moves nothing, and says that bytes move"); });
+              [] { return say("it moves nothing, but claims that bytes move"); });
     v.require(m.transfer_ns == 0 && m.storage_ns == 0 && m.rollback_ns == 0,
-              [] { return say("it moves nothing, and takes time"); });
+              [] { return say("it moves nothing, but takes time"); });
     v.require(m.restart_ns == prices().restart_ns && m.warm_up_ns == prices().warm_up_ns,
-              [] { return say("restart or warm-up are not those of the question"); });
+              [] { return say("restart or warm-up differ from the question"); });
     const std::int64_t lost = check::moved_bytes(question).lost;
-    v.require(lost == 0, [&] { return say("nobody who is there holds ", lost, " bytes"); });
-    out.push_back(v.finding("nothing moves, and nothing has to"));
+    v.require(lost == 0, [&] { return say("no present node holds ", lost, " bytes"); });
+    out.push_back(v.finding("nothing moves, and nothing needs to move"));
   }
 
   void check_pause(std::vector<Finding>& out) {
@@ -244,8 +243,9 @@ class ActionCheck {
 
   void check_break_even(const std::optional<std::int64_t>& if_stay_ns, std::vector<Finding>& out) {
     Verdict v = verdict("break-even");
-    v.require(c_.if_stay_ns == if_stay_ns,
-              [&] { return say("if it stays: claimed ", written(c_.if_stay_ns), ", of the whole ", written(if_stay_ns)); });
+    v.require(c_.if_stay_ns == if_stay_ns, [&] {
+      return say("without a change: claimed ", written(c_.if_stay_ns), ", for the whole plan ", written(if_stay_ns));
+    });
     const std::int64_t step = c_.iteration_ns.value_or(0), pause = c_.pause_ns.value_or(0);
     std::optional<std::int64_t> gain, horizon;
     double slack = 1;

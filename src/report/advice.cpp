@@ -25,7 +25,7 @@ std::string clause(const SingleChange& c, std::int64_t off, const Prediction& p)
   if (gains(c)) return cat(what, " and ", percent(c.gain), " off the step");
   if (!c.fits)
     return cat(what, ", but needs ", gib(c.peak_memory_bytes), " of ", gib(p.memory_limit_bytes),
-               c.peak_memory_bytes <= p.memory_limit_bytes ? ", more than the memory margin leaves" : "");
+               c.peak_memory_bytes <= p.memory_limit_bytes ? ", which is more than the memory margin allows" : "");
   return cat(what, ", but the step grows by ", percent(-c.gain));
 }
 

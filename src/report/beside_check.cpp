@@ -53,7 +53,7 @@ std::vector<Finding> check_beside(const Job& job, const PlannerResult& r) {
     });
   }
   check_losses(r, beside);
-  out.push_back(beside.finding("runs_on and losses follow from the plan"));
+  out.push_back(beside.finding("runs_on and losses agree with the plan"));
   if (!searched(r.search.reason)) return out;
   Verdict margin("memory-margin");
   const planner::MemoryMargin found = planner::memory_margin_of(job);
@@ -61,7 +61,7 @@ std::vector<Finding> check_beside(const Job& job, const PlannerResult& r) {
     return say("claimed ", r.search.memory_margin, " (", r.search.memory_margin_basis, "), derived ", found.share, " (",
                found.basis, ")");
   });
-  out.push_back(margin.finding("the margin of the search is that of the job"));
+  out.push_back(margin.finding("the margin of the search equals that of the job"));
   return out;
 }
 

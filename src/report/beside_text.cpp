@@ -25,9 +25,9 @@ std::string restriction_text(const PlannerResult& r) {
   const RestrictionPrice& p = *r.restriction;
   const std::string rules = cat("the rules of ", p.engine);
   if (p.label.empty()) return cat(rules, ": no plan was found without them");
-  if (p.rules.empty() && p.certified) return cat(rules, " cost nothing: no plan without them is faster");
+  if (p.rules.empty() && p.certified) return cat(rules, " cost nothing: no faster plan exists without them");
   const std::int64_t more = r.prediction.iteration_ns - p.iteration_ns;
-  return cat(rules, " cost ", seconds(more), " a step (", signed_percent(p.price), "): without them ", p.label, " takes ",
+  return cat(rules, " cost ", seconds(more), " per step (", signed_percent(p.price), "): without them ", p.label, " takes ",
              seconds(p.iteration_ns), p.certified ? "" : ", not proven the fastest",
              p.rules.empty() ? "" : cat("; it breaks ", base::joined(p.rules)));
 }
@@ -41,7 +41,7 @@ std::string simplest_text(const PlannerResult& r) {
     return cat("this plan: ", dimensions_text(s.dimensions), ", ",
                s.loss > 0 ? cat(signed_percent(s.loss), " to the fastest") : "none simpler", " (", claim, ")");
   return cat(s.label, ": ", dimensions_text(s.dimensions), ", ", seconds(s.iteration_ns), " (", signed_percent(s.loss), "; ",
-             claim, "; --simple takes it)");
+             claim, "; --simple selects it)");
 }
 
 std::vector<std::pair<std::string, std::string>> option_lines(const PlannerResult& r) {
@@ -64,8 +64,8 @@ std::vector<std::pair<std::string, std::string>> option_lines(const PlannerResul
 std::string margin_text(const PlannerResult& r) {
   const Prediction& p = r.prediction;
   if (r.search.memory_margin <= 0) return "";
-  return cat(percent(r.search.memory_margin), " of ", gib(p.memory_limit_bytes), " stay free (", r.search.memory_margin_basis,
-             "); search.memory_margin changes it");
+  return cat(percent(r.search.memory_margin), " of ", gib(p.memory_limit_bytes), " is kept free (", r.search.memory_margin_basis,
+             "); set search.memory_margin to change it");
 }
 
 std::string engine_section(const PlannerResult& r) {

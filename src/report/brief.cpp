@@ -46,13 +46,13 @@ std::string not_searched(const SearchSummary& s) {
   if (!s.split.empty() && !s.layerwise) out += "; the split of layers over stages is " + s.split;
   if (!s.layerwise || s.layerwise->refinement_tried == 0 || s.asked.simple) return out;
   const LayerwiseSummary& l = *s.layerwise;
-  if (l.refinement_left > 0) return cat(out, "; ", grouped(l.refinement_left), " changes of single layers were left untried");
-  return cat(out, "; no single change of a layer or boundary makes it faster (", grouped(l.refinement_tried), " tried)");
+  if (l.refinement_left > 0) return cat(out, "; ", grouped(l.refinement_left), " changes of single layers were not tried");
+  return cat(out, "; no single change of a layer or boundary is faster (", grouped(l.refinement_tried), " tried)");
 }
 
 /// Names the plans that the certificate excludes for the error of the memory model.
 std::string margin_of(const SearchSummary& s) {
-  return s.memory_margin > 0 ? cat(" that leaves ", percent(s.memory_margin), " of the memory free") : std::string();
+  return s.memory_margin > 0 ? cat(" that leaves ", percent(s.memory_margin), " of memory free") : std::string();
 }
 
 /// Names the plan that nothing is faster than: the answer, or with --simple the fastest plan found.
@@ -125,10 +125,10 @@ std::string certificate(const SearchSummary& s) {
   const std::string space = count(s.space_size) + " configurations";
   const std::string margin = margin_of(s);
   if (s.optimal)
-    return cat("optimal: none of the ", space, " is faster", margin, work_text(s), "; overlap_tp is off unless the job names it");
+    return cat("optimal: none of the ", space, " is faster", margin, work_text(s), "; overlap_tp is off unless the job sets it");
   if (s.reason == SearchEnd::gap) return cat(at_most(s.gap), " from the fastest of ", space, margin, work_text(s));
   if (s.lower_bound_ns == 0)
-    return cat("not proven (", to_string(s.reason), "): nothing is known of the plans that were not looked at", work_text(s));
+    return cat("not proven (", to_string(s.reason), "): plans that were not examined may be faster", work_text(s));
   return cat("not proven (", to_string(s.reason), "): ", at_most(s.gap), " from the best of ", space, work_text(s));
 }
 
@@ -187,8 +187,9 @@ std::string time_section(const Prediction& p, planner::HostWork host) {
                                        last = planner::time_parts(p.breakdown, host);
   std::string out = "\nWhere the time goes";
   if (pipeline)
-    out += cat(" (stage ", std::to_string(p.bottleneck.stage), ", the busiest",
-               two ? cat("; in brackets stage ", std::to_string(p.last_stage), ", which finishes last)") : "; it finishes last)");
+    out +=
+        cat(" (stage ", std::to_string(p.bottleneck.stage), ", the busiest",
+            two ? cat("; in brackets: stage ", std::to_string(p.last_stage), ", which finishes last)") : "; it finishes last)");
   out += "\n";
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const double share = static_cast<double>(parts[i].ns) / whole;
@@ -206,12 +207,12 @@ std::string time_section(const Prediction& p, planner::HostWork host) {
 std::string network_section(const Prediction& p) {
   if (!p.network) return "";
   const NetworkPrediction& n = *p.network;
-  std::string out = "\nLinks are shared by all that is in flight";
+  std::string out = "\nAll messages in flight share the links";
   if (p.iteration_ns == n.closed_iteration_ns)
-    out += "; were each message alone on them, the time would be the same\n";
+    out += "; without sharing, the time would be the same\n";
   else
     out +=
-        cat("; were each message alone on them ", seconds(n.closed_iteration_ns), ", ",
+        cat("; without sharing, the time would be ", seconds(n.closed_iteration_ns), ", ",
             percent(std::abs(static_cast<double>(p.iteration_ns - n.closed_iteration_ns)) / static_cast<double>(p.iteration_ns)),
             p.iteration_ns > n.closed_iteration_ns ? " less\n" : " more\n");
   if (const std::string links = busiest_links(p); !links.empty()) out += cat("  busiest links: ", links, "\n");
@@ -247,7 +248,7 @@ std::string balance_section(const PlannerResult& r) {
 
 std::string alternative_section(const PlannerResult& r) {
   if (r.alternatives.empty()) return "";
-  std::vector<std::vector<std::string>> rows{{"baselines and runners-up", "iteration", "against", "memory", "what it loses"}};
+  std::vector<std::vector<std::string>> rows{{"baselines and runners-up", "iteration", "against", "memory", "lost time"}};
   for (const Alternative& a : r.alternatives) {
     const bool timed = a.iteration_ns > 0 && r.prediction.iteration_ns > 0;
     const double slower = timed ? static_cast<double>(a.iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1 : 0;
@@ -287,9 +288,9 @@ std::string signed_percent(double fraction) { return cat(fraction >= 0 ? "+" : "
 std::string cost_text(const Expense& cost, bool tokens) {
   const auto money = [&](double amount, int digits) { return cat(fixed(amount, digits), " ", cost.currency); };
   std::string out =
-      cat(money(cost.per_step, cost.per_step < 1 ? 4 : 2), " a step, ", money(cost.per_token * 1e6, 3), " a million ",
-          tokens ? "tokens" : "samples", " · ", std::to_string(cost.devices), " devices, ", money(cost.per_hour, 2), " an hour");
-  if (cost.egress_per_step > 0) out += cat(" · ", money(cost.egress_per_step, 4), " a step of it for bytes between sites");
+      cat(money(cost.per_step, cost.per_step < 1 ? 4 : 2), " per step, ", money(cost.per_token * 1e6, 3), " per million ",
+          tokens ? "tokens" : "samples", " · ", std::to_string(cost.devices), " devices, ", money(cost.per_hour, 2), " per hour");
+  if (cost.egress_per_step > 0) out += cat(" · ", money(cost.egress_per_step, 4), " per step of it for bytes between sites");
   if (cost.whole_run > 0) out += cat(" · ", money(cost.whole_run, 0), " for the whole run");
   return out;
 }
@@ -306,7 +307,7 @@ std::string busiest_links(const Prediction& p) {
   const LinkUse& busiest =
       *std::max_element(links.begin(), links.end(), [](const auto& a, const auto& b) { return a.busy < b.busy; });
   return cat(busiest.link, ", ", percent(busiest.busy), " of the iteration, ", percent(busiest.highest_load),
-             " of the capacity at most");
+             " of its capacity at peak");
 }
 
 std::string run_words(const Prediction& p) { return cat(fixed(p.days, 1), " days, ", count(p.device_hours), " GPU-hours"); }

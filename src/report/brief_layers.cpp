@@ -136,7 +136,7 @@ std::string balance_table(const LayerwiseSummary& summary, const Plan& plan) {
   const auto exact =
       std::find_if(summary.balance.begin(), summary.balance.end(), [](const StageBalance& b) { return b.name == "exact"; });
   const std::int64_t reference = exact == summary.balance.end() ? 0 : exact->iteration_ns;
-  std::vector<std::vector<std::string>> rows{{"partition", "layers a stage", "α_t", "α_m", "iteration", "against exact"}};
+  std::vector<std::vector<std::string>> rows{{"partition", "layers per stage", "α_t", "α_m", "iteration", "against exact"}};
   for (const StageBalance& b : summary.balance) {
     rows.push_back({b.name, counts_of(b.first, layers), fixed(b.alpha_t, 3), fixed(b.alpha_m, 3),
                     b.iteration_ns > 0 ? seconds(b.iteration_ns) : "does not fit", change(b.iteration_ns, reference)});
@@ -146,10 +146,10 @@ std::string balance_table(const LayerwiseSummary& summary, const Plan& plan) {
 }
 
 std::string layerwise_gain(const LayerwiseSummary& summary, std::int64_t iteration_ns) {
-  if (summary.uniform_ns == 0) return "no uniform plan fits: only layers of different strategies do";
+  if (summary.uniform_ns == 0) return "no uniform plan fits, only plans whose layers have different strategies";
   const std::string uniform = cat("the best uniform plan (", seconds(summary.uniform_ns), ")");
   if (summary.uniform_ns < iteration_ns) return cat(uniform, " is faster; this is the simplest within reach (--simple)");
-  if (summary.uniform_ns == iteration_ns) return "nothing gained: " + uniform + " is the answer";
+  if (summary.uniform_ns == iteration_ns) return "no gain: " + uniform + " is the answer";
   const double saved = 1 - static_cast<double>(iteration_ns) / static_cast<double>(summary.uniform_ns);
   return cat(percent(saved), " less time than ", uniform);
 }

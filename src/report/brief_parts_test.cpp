@@ -80,7 +80,7 @@ OperatorReport partitioned(const char* sequence) {
 }
 
 TEST(PartitionMeaning, InWords) {
-  EXPECT_EQ(partition_meaning(partitioned("K,K,P2,R")), "1/4 of the features out, tiles on rings of 2, 2 times the same");
+  EXPECT_EQ(partition_meaning(partitioned("K,K,P2,R")), "1/4 of the features out, tiles on rings of 2, 2 identical copies");
   EXPECT_EQ(partition_meaning(partitioned("B,M")), "1/2 of the samples, 1/2 of the tokens");
   EXPECT_EQ(partition_meaning(partitioned("N,H,L")), "1/2 of the features in, 1/2 of the heads, 1/2 of the keys");
   EXPECT_EQ(partition_meaning(partitioned("")), "");
@@ -101,7 +101,7 @@ TEST(PhasesText, OneRowAPhase) {
 
 TEST(BudgetsText, ALineEachWithItsValue) {
   const std::string text = lay_out(budgets_text(), 0);
-  EXPECT_THAT(text, testing::ContainsRegex("most-across-prices \\* +6,000 +plans across node groups that are priced"));
+  EXPECT_THAT(text, testing::ContainsRegex("most-across-prices \\* +6,000 +priced plans across node groups"));
   EXPECT_THAT(text, testing::ContainsRegex("incumbent-probes +64 +configurations simulated"));
 }
 

@@ -120,7 +120,7 @@ std::string head(const UserCalibration& c) {
   const UserFit& f = *c.fit;
   const std::string held = f.held_out.n > 0 ? cat(base::percent(f.held_out.median_ape), " median, ",
                                                   base::percent(f.held_out.mape), " mean (", f.cross_validation, ")")
-                                            : cat("not known, cross-validation ", f.cross_validation);
+                                            : cat("unknown, cross-validation ", f.cross_validation);
   return cat(c.device, ", engine ", c.engine, ": ", std::to_string(f.runs.size()), " runs in ", std::to_string(f.configurations),
              " configurations, ", std::to_string(f.devices_low), " to ", std::to_string(f.devices_high), " devices\n",
              "  error as shipped   ", base::percent(f.before.median_ape), " median, ", base::percent(f.before.mape), " mean\n",
@@ -145,12 +145,12 @@ std::string coefficient_table(const UserFit& fit) {
 std::string memory_lines(const MemoryFit& m) {
   std::string out = "\n";
   if (m.reserved_runs > 0)
-    out += cat("peak memory, as the allocator held it (", std::to_string(m.reserved_runs), " runs): reserve ",
+    out += cat("peak memory reserved by the allocator (", std::to_string(m.reserved_runs), " runs): reserve ",
                base::percent(m.shipped), " shipped, ", base::percent(m.reserve), " adapted; error ", base::percent(m.before),
                " before, ", base::percent(m.after), " after\n");
   if (m.allocated_runs > 0)
-    out += cat("peak memory, of tensors (", std::to_string(m.allocated_runs), " runs): error ", base::percent(m.allocated),
-               "; nothing of it is adapted\n");
+    out += cat("peak memory of tensors (", std::to_string(m.allocated_runs), " runs): error ", base::percent(m.allocated),
+               "; not fitted\n");
   return out;
 }
 

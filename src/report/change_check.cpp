@@ -46,13 +46,13 @@ void check_ladder(const ClaimedAnswer& claimed, std::vector<Finding>& out) {
   ladder.require(whole || nothing, [&] { return say(once.size(), " of ", kActions.size(), " actions"); });
   const std::optional<std::int64_t> if_stay = stay != nullptr && stay->possible && whole ? stay->iteration_ns : std::nullopt;
   ladder.require(claimed.if_stay_ns == if_stay, [&] {
-    return say("if it stays: claimed ", written(claimed.if_stay_ns), ", the action's step ", written(if_stay));
+    return say("without a change: claimed ", written(claimed.if_stay_ns), ", the action's step ", written(if_stay));
   });
-  if (best.require(chosen != nullptr, [&] { return say("\"", claimed.recommended, "\" is none of the actions"); }))
+  if (best.require(chosen != nullptr, [&] { return say("\"", claimed.recommended, "\" is not one of the actions"); }))
     for (const ClaimedChange& c : claimed.changes)
       best.require(!trains_more(c, *chosen, claimed.horizon_s),
                    [&] { return say(to_string(c.action), " trains more within the horizon than ", to_string(chosen->action)); });
-  out.push_back(ladder.finding("every action once"));
+  out.push_back(ladder.finding("each action once"));
   out.push_back(best.finding("no action trains more within the horizon"));
 }
 
@@ -73,10 +73,9 @@ void check_coverage(const ClaimedAnswer& claimed, std::int64_t used, std::vector
     losses += c.losses;
     if (c.change.possible) covered += c.losses;
   }
-  v.require(claimed.losses == all,
-            [&] { return say("claimed ", claimed.losses, " losses, of ", used, " nodes there are ", all); });
+  v.require(claimed.losses == all, [&] { return say("claimed ", claimed.losses, " losses; ", used, " nodes have ", all); });
   v.require(losses == all, [&] { return say("the classes have ", losses, " losses of ", all); });
-  v.require(claimed.covered == covered, [&] { return say("claimed ", claimed.covered, " covered, the classes say ", covered); });
+  v.require(claimed.covered == covered, [&] { return say("claimed ", claimed.covered, " covered, the classes give ", covered); });
   out.push_back(v.finding(say(all, " losses in ", claimed.classes.size(), " classes")));
 }
 
@@ -85,22 +84,22 @@ void check_observed(const ClaimedAnswer& claimed, std::vector<Finding>& out) {
   if (!claimed.observed) return;
   Verdict v("observed");
   const Disturbance &seen = *claimed.observed, &what = claimed.happened;
-  v.require(seen.lost == what.lost, [] { return say("lost nodes are not those of the change"); });
-  v.require(seen.slow == what.slow, [] { return say("slow devices are not those of the change"); });
-  v.require(seen.links == what.links, [] { return say("narrowed links are not those of the change"); });
-  v.require(what.added.empty(), [] { return say("nodes were added, which no observation reads"); });
+  v.require(seen.lost == what.lost, [] { return say("lost nodes differ from the change"); });
+  v.require(seen.slow == what.slow, [] { return say("slow devices differ from the change"); });
+  v.require(seen.links == what.links, [] { return say("degraded links differ from the change"); });
+  v.require(what.added.empty(), [] { return say("nodes were added, which observations cannot contain"); });
   if (what.empty()) {
     const ClaimedChange& c = claimed.changes.front();
     v.require(claimed.changes.size() == 1 && c.action == ActionKind::stay && c.possible && c.what == kNothingWrong,
-              [] { return say("nothing is wrong, and there is something to do"); });
+              [] { return say("nothing is wrong, but an action is recommended"); });
     const check::MoveClaims& m = c.move;
     const bool moves = m.kept != 0 || m.peer != 0 || m.storage != 0 || m.lost != 0 || !m.links.empty() || m.transfer_ns != 0 ||
                        m.storage_ns != 0 || m.rollback_ns != 0 || m.restart_ns != 0 || m.warm_up_ns != 0;
     const bool figures = c.iteration_ns || c.gain_ns || c.break_even_ns || c.if_stay_ns || c.pause_ns.value_or(0) != 0 ||
                          c.upper_bound || c.plan || !c.nodes.empty();
-    v.require(!moves && !figures, [] { return say("nothing is wrong, and an action has figures"); });
+    v.require(!moves && !figures, [] { return say("nothing is wrong, but an action has figures"); });
   }
-  out.push_back(v.finding("what was seen is what the actions answer"));
+  out.push_back(v.finding("the actions answer the observations"));
 }
 
 /// Returns whether the running plan is sound; nothing can be derived from an unsound plan.
@@ -158,7 +157,7 @@ Result<std::vector<Finding>> check_change(const ClaimedAnswer& claimed) {
   running.require(!claimed.before_ns || *claimed.before_ns == situation->before_ns, [&] {
     return say("a step before: claimed ", written(claimed.before_ns), ", simulated ", situation->before_ns, " ns");
   });
-  out.push_back(running.finding("the plan that the answer is for"));
+  out.push_back(running.finding("the plan of the answer"));
   check_observed(claimed, out);
   if (claimed.schema == "espalier.survival/1") {
     check_classes(claimed, *situation, out);

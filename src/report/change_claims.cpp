@@ -132,10 +132,10 @@ Disturbance read_observed(Reader& observed) {
 std::vector<std::string> free_keys(const Node& root, const ClaimedAnswer& claimed) {
   std::vector<std::string> keys =
       present_keys(root, {"notes", "horizon_s", "plans", "observed.tokens_ratio", "observed.step_s", "observed.notes"});
-  if (!claimed.classes.empty()) keys.insert(keys.end(), {"classes[].holds", "classes[]: that no other action is better"});
+  if (!claimed.classes.empty()) keys.insert(keys.end(), {"classes[].holds", "classes[]: no other action is better"});
   for (const ClaimedChange& c : claimed.changes)
     if (c.action == ActionKind::reshape && (claimed.changes.size() > 1))
-      keys.emplace_back(c.possible ? "reshape: that no other plan is faster" : "reshape: why it is not possible");
+      keys.emplace_back(c.possible ? "reshape: no other plan is faster" : "reshape: why it is not possible");
   return keys;
 }
 
@@ -174,7 +174,7 @@ Result<ClaimedAnswer> read_claims(std::string_view text, const std::string& wher
   out.schema = schema_of(document->root);
   if (!known(out.schema))
     return Error{ErrorKind::bad_input, where, cat("schema \"", out.schema, "\""),
-                 "an answer of what-if, replan or --survive, as --json prints it", ""};
+                 "the --json output of what-if, replan or --survive", ""};
   base::ErrorSink sink;
   Status refused;
   Reader r = Reader::root(*document, sink);

@@ -22,6 +22,6 @@ void write_nanoseconds(base::JsonWriter& w, const std::optional<std::int64_t>& n
 void write_nodes(base::JsonWriter& w, const std::vector<std::int64_t>& nodes);
 
 /// Returns the sentence of a replan whose one action is to do nothing.
-inline constexpr const char* kNothingWrong = "nothing that was seen is wrong with the cluster";
+inline constexpr const char* kNothingWrong = "no fault of the cluster was observed";
 
 }  // namespace espalier::report

@@ -39,13 +39,13 @@ std::string to_text(const WhatIf& answer) {
   const Change& best = answer.actions[answer.recommended];
   std::string out = best.possible ? cat(to_string(best.action), ": ", best.what, ", ") : "nothing can be done: ";
   if (best.possible) {
-    out += cat(base::seconds(best.iteration_ns), " a step");
+    out += cat(base::seconds(best.iteration_ns), " per step");
     out += answer.if_stay_ns
-               ? cat(" (", base::seconds(*answer.if_stay_ns), " if it stays, ", base::seconds(answer.before_ns), " before)")
+               ? cat(" (", base::seconds(*answer.if_stay_ns), " without a change, ", base::seconds(answer.before_ns), " before)")
                : cat(" (", base::seconds(answer.before_ns), " before; it cannot stay)");
   }
   out += "\n\n";
-  std::vector<std::vector<std::string>> rows{{"action", "step", "pause", "moves", "pays after", "what"}};
+  std::vector<std::vector<std::string>> rows{{"action", "step", "pause", "moves", "pays off after", "what"}};
   for (const Change& c : answer.actions) {
     if (!c.possible) {
       rows.push_back({std::string(to_string(c.action)), "–", "", "", "", c.what});
@@ -60,8 +60,8 @@ std::string to_text(const WhatIf& answer) {
     for (std::size_t b = a + 1; b < answer.actions.size(); ++b)
       if (const auto h = answer.break_even(a, b); h && *h > 0)
         out += cat("  ", to_string(answer.actions[b].action), " beats ", to_string(answer.actions[a].action),
-                   " where the change lasts more than ", duration(*h), "\n");
-  out += std::isinf(answer.horizon_s) ? "  recommended as if the change were for good\n"
+                   " if the change lasts more than ", duration(*h), "\n");
+  out += std::isinf(answer.horizon_s) ? "  recommended for a permanent change\n"
                                       : cat("  recommended for a change of ", duration(answer.horizon_s), "\n");
   for (const std::string& note : answer.notes) out += cat("  ", note, "\n");
   return out;
@@ -88,10 +88,10 @@ std::string to_text(const Replan& answer) {
   std::string out;
   for (const auto& [name, factor] : what.slow)
     out += cat("  ", name, " takes ", base::fixed(factor, 2), " times as long as its peers\n");
-  for (const auto& [name, factor] : what.links) out += cat("  ", name, " gives ", base::percent(factor), " of its bandwidth\n");
-  for (const std::string& name : what.lost) out += cat("  ", name, " is gone\n");
+  for (const auto& [name, factor] : what.links) out += cat("  ", name, " reaches ", base::percent(factor), " of its bandwidth\n");
+  for (const std::string& name : what.lost) out += cat("  ", name, " is lost\n");
   for (const std::string& note : answer.diagnosis.notes) out += cat("  ", note, "\n");
-  if (!answer.ladder) return cat("stay: nothing that was seen is wrong with the cluster\n", out);
+  if (!answer.ladder) return cat("stay: no fault of the cluster was observed\n", out);
   return cat(to_text(*answer.ladder), "\nseen:\n", out);
 }
 

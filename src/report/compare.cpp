@@ -136,7 +136,8 @@ std::string compare(const std::vector<Compared>& plans, std::size_t width) {
   using namespace report;
   if (plans.empty()) return "";
   std::string out;
-  for (const std::string& warning : unlike(plans)) out += cat("WARNING: ", warning, "; times of unlike jobs do not compare\n");
+  for (const std::string& warning : unlike(plans))
+    out += cat("WARNING: ", warning, "; times of different jobs are not comparable\n");
   for (std::size_t i = 0; i < plans.size(); ++i) {
     out += cat(std::to_string(i + 1), "  ", plans[i].name, ": ", plans[i].result.plan.label(), "\n");
   }

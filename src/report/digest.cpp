@@ -98,7 +98,7 @@ Finding check_digest(const Node& root, const std::vector<std::string>& binds) {
   const std::string found = digest_of(root);
   if (claimed == nullptr)
     return {"digest", false,
-            "the document names its build and has no digest: it was edited, or written before digests were; plan again"};
+            "the document names its build but has no digest: it was edited, or written before digests existed; plan again"};
   if (claimed->kind != NodeKind::string || claimed->text != found)
     return {"digest", false,
             base::cat("claimed ", base::to_json(*claimed), ", the content has ", found, ": edited after it was written")};
@@ -107,7 +107,7 @@ Finding check_digest(const Node& root, const std::vector<std::string>& binds) {
   const Node* own = timing == nullptr ? nullptr : timing->find("digest");
   if (timing != nullptr && (own == nullptr || own->text != digest_of(*timing)))
     return {"digest", false, base::cat("timing: its content has ", digest_of(*timing), ": edited after it was written")};
-  return {"digest", true, base::cat("as written", binds.empty() ? "" : "; nothing else ties down ", base::joined(binds))};
+  return {"digest", true, base::cat("as written", binds.empty() ? "" : "; nothing else verifies ", base::joined(binds))};
 }
 
 std::vector<std::string> present_keys(const Node& root, const std::vector<std::string>& keys) {

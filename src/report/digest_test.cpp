@@ -37,7 +37,7 @@ TEST(Digest, IsNamedWhereItIsWrongOrMissing) {
   });
   base::Node root = base::read_json(written, "test")->root;
   EXPECT_TRUE(check_digest(root, {}).ok);
-  EXPECT_EQ(check_digest(root, {"a"}).text, "as written; nothing else ties down a");
+  EXPECT_EQ(check_digest(root, {"a"}).text, "as written; nothing else verifies a");
   root.members.front().second.integer = 2;
   EXPECT_FALSE(check_digest(root, {}).ok);
   EXPECT_FALSE(check_digest(base::read_json("{}", "test")->root, {}).ok);

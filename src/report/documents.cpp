@@ -15,8 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Error cannot_write(const std::string& path, const std::string& why) {
-  return Error{ErrorKind::usage, path, base::cat("cannot write: ", why), "a writable place",
-               "name another file or folder, or make room there"};
+  return Error{ErrorKind::usage, path, base::cat("cannot write: ", why), "a writable path",
+               "name another file or folder, or free some space"};
 }
 
 }  // namespace

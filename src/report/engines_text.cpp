@@ -82,7 +82,7 @@ std::string options_text(const std::vector<EngineModel>& engines) {
       "over "
       "2 %.\n";
   for (const bool numerics : {false, true}) {
-    out += numerics ? "\nThey change what is computed:\n" : "\nThey change only how it is computed:\n";
+    out += numerics ? "\nThese change the computation:\n" : "\nThese change only the execution:\n";
     for (const EngineOption& o : options)
       if (o.numerics == numerics) out += base::cat("  ", o.name, ": ", o.note, " (", engines_of[o.name], ")\n");
   }

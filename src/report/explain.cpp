@@ -27,9 +27,10 @@ std::string memory_sentence(const PlannerResult& r) {
     if (p.peak_memory_bytes_per_stage[i] > p.peak_memory_bytes_per_stage[fullest]) fullest = i;
   }
   const std::int64_t left = p.memory_limit_bytes - p.peak_memory_bytes;
-  const std::string margin = p.memory_margin > 0 && left >= 0
-                                 ? cat(", ", percent(p.memory_margin), " of the limit kept for the error of the memory model")
-                                 : "";
+  const std::string margin =
+      p.memory_margin > 0 && left >= 0
+          ? cat(", ", percent(p.memory_margin), " of the limit is kept free for the error of the memory model")
+          : "";
   const std::string place = p.peak_memory_bytes_per_stage.size() > 1 ? cat(" (stage ", std::to_string(fullest), ")") : "";
   return cat("the fullest rank", place, " needs ", gib(p.peak_memory_bytes), " of ", gib(p.memory_limit_bytes), ": ",
              left >= 0 ? cat(gib(left), " to spare") : cat(gib(-left), " too much"), margin);
@@ -43,7 +44,7 @@ std::string bottleneck_section(const PlannerResult& r) {
 
 std::string losers_section(const PlannerResult& r) {
   if (r.alternatives.empty()) return "";
-  std::vector<std::vector<std::string>> rows{{"alternative", "iteration", "slower", "memory", "what it loses"}};
+  std::vector<std::vector<std::string>> rows{{"alternative", "iteration", "slower", "memory", "lost time"}};
   for (const Alternative& a : r.alternatives) {
     const bool timed = a.iteration_ns > 0 && r.prediction.iteration_ns > 0;
     const double slower = timed ? static_cast<double>(a.iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1 : 0;
@@ -56,7 +57,7 @@ std::string losers_section(const PlannerResult& r) {
 
 std::string pruning_section(const SearchSummary& s) {
   if (!searched(s.reason)) return "";
-  std::vector<std::vector<std::string>> rows{{"of the space", "configurations", "share"}};
+  std::vector<std::vector<std::string>> rows{{"part of the space", "configurations", "share"}};
   const double whole = std::max(s.space_size, 1.0);
   for (const auto& [rule, n] : s.pruned) rows.push_back({cat("removed by ", rule), count(n), percent(n / whole)});
   rows.push_back({"simulated", grouped(s.simulated), percent(static_cast<double>(s.simulated) / whole)});
@@ -74,7 +75,7 @@ std::string beside_section(const PlannerResult& r) {
     out += cat("  runs on   ", wrap(engines, 100, "            "), "\n");
   if (const std::string simplest = simplest_text(r); !simplest.empty())
     out += cat("  simplest  ", wrap(simplest, 100, "            "), "\n");
-  return out.empty() ? "" : cat("\nWho runs it, and what is simpler\n", out);
+  return out.empty() ? "" : cat("\nEngines that run it, and simpler plans\n", out);
 }
 
 std::string layers_section(const PlannerResult& r) {
@@ -84,9 +85,9 @@ std::string layers_section(const PlannerResult& r) {
 std::string layerwise_section(const PlannerResult& r) {
   if (!r.search.layerwise) return "";
   const LayerwiseSummary& s = *r.search.layerwise;
-  std::string out = cat("\nWhat layers of their own strategies add\n  ", layerwise_gain(s, r.prediction.iteration_ns), "\n  ");
-  out += cat(grouped(s.solved), " of ", grouped(s.outer), " pipelines solved, the others are beaten by their bound; ",
-             count(s.kept), " of ", count(s.strategies), " strategies are not beaten by another of the same layout\n");
+  std::string out = cat("\nWhat layer-wise strategies gain\n  ", layerwise_gain(s, r.prediction.iteration_ns), "\n  ");
+  out += cat(grouped(s.solved), " of ", grouped(s.outer), " pipelines solved, the others excluded by their bound; ",
+             count(s.kept), " of ", count(s.strategies), " strategies are not dominated by another of the same layout\n");
   if (!s.balance.empty()) out += cat("\n", balance_table(s, r.plan));
   return out;
 }
@@ -141,7 +142,7 @@ std::vector<std::string> bottlenecks(const PlannerResult& result) {
 std::string explain(const PlannerResult& result, std::size_t width) {
   using namespace report;
   const std::string text = cat(
-      result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " an iteration\n\n", bottleneck_section(result),
+      result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " per iteration\n\n", bottleneck_section(result),
       beside_section(result), layers_section(result), operator_section(result), engine_section(result), reasons_section(result),
       layerwise_section(result), losers_section(result), pruning_section(result.search), dimension_section(result.search));
   return lay_out(text, width);

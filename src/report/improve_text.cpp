@@ -21,7 +21,7 @@ std::string memory_of(const Prediction& p) {
 }
 
 std::string figures(const Prediction& p) {
-  return cat(seconds(p.iteration_ns), " a step, ", base::count(p.tokens_per_s_per_device), " tokens/s/GPU, MFU ", mfu_text(p),
+  return cat(seconds(p.iteration_ns), " per step, ", base::count(p.tokens_per_s_per_device), " tokens/s/GPU, MFU ", mfu_text(p),
              ", ", memory_of(p));
 }
 
@@ -29,7 +29,7 @@ std::string figures(const Prediction& p) {
 std::string margin_line(const Improvement& i) {
   if (!i.margin_of_present) return "";
   return cat("         leaves ", percent(i.memory_margin),
-             " of the memory free, less than what is usual here: the best plan and the changes may leave as little\n");
+             " of memory free, less than usual: the best plan and the changes may leave the same share\n");
 }
 
 std::string present_lines(const Improvement& i) {
@@ -39,7 +39,7 @@ std::string present_lines(const Improvement& i) {
 
 std::string nothing_faster(const Improvement& i) {
   return cat("no plan of this engine",
-             i.memory_margin > 0 ? cat(" that leaves ", percent(i.memory_margin), " of the memory free") : "",
+             i.memory_margin > 0 ? cat(" that leaves ", percent(i.memory_margin), " of memory free") : "",
              " is faster by more than 0.05 %");
 }
 
@@ -69,7 +69,7 @@ std::string best_lines(const Improvement& i) {
 
 std::string change_lines(const Improvement& i) {
   const bool runs = i.present && i.present->prediction.fits;
-  if (i.tried == 0) return "\nNo single change keeps the rules.\n";
+  if (i.tried == 0) return "\nNo single change satisfies the rules.\n";
   if (i.changes.empty())
     return cat("\nOf ", i.tried, " single changes none ", runs ? "is faster and fits" : "makes it run", ".\n");
   std::vector<std::vector<std::string>> rows{{"one change", "step", "saves", "memory", "plan"}};

@@ -117,7 +117,7 @@ namespace espalier {
 std::string inspect_cluster(const Cluster& cluster, std::size_t width) {
   using namespace report;
   std::string out = cat(cluster.name.empty() ? "cluster" : cluster.name, ": ", grouped(cluster.devices()), " devices\n");
-  if (cluster.memory_limit) out += cat("  memory limit ", gib(cluster.memory_limit->count()), " a device\n");
+  if (cluster.memory_limit) out += cat("  memory limit ", gib(cluster.memory_limit->count()), " per device\n");
   for (std::size_t i = 0; i < cluster.groups.size(); ++i) out += group_section(cluster, i);
   out += fabric_section(cluster);
   out += mixed_sections(cluster);

@@ -20,7 +20,7 @@ const char* shared_by(LinkSharing sharing) {
   switch (sharing) {
     case LinkSharing::line: return "all";
     case LinkSharing::node: return "a node";
-    case LinkSharing::node_pair: return "a pair of nodes";
+    case LinkSharing::node_pair: return "pair of nodes";
   }
   return "";
 }
@@ -49,7 +49,7 @@ std::string speed_section(const Cluster& cluster) {
     const std::string first = cat("rank:", run.first);
     rows.push_back({run.first == run.last ? first : cat(first, " to rank:", run.last), six_digits(run.factor)});
   }
-  return rows.size() == 1 ? "" : cat("\nDevices unlike their kind\n", table(rows));
+  return rows.size() == 1 ? "" : cat("\nDevices that differ from their kind\n", table(rows));
 }
 
 std::string link_section(const Cluster& cluster) {
@@ -65,7 +65,7 @@ std::string price_section(const Cluster& cluster) {
   for (const NodeGroup& group : cluster.groups)
     hour += group.price_per_device_hour.value_or(0.0) * static_cast<double>(group.nodes * group.devices_per_node);
   if (hour == 0 && cluster.egress.empty()) return "";
-  std::string out = cat("\nPrices\n  all devices  ", fixed(hour, 2), " ", cluster.currency, " an hour\n");
+  std::string out = cat("\nPrices\n  all devices  ", fixed(hour, 2), " ", cluster.currency, " per hour\n");
   for (const EgressPrice& price : cluster.egress)
     out += cat("  ", price.from, " to ", price.to, "  ", six_digits(price.per_gigabyte), " ", cluster.currency, " a GB\n");
   return out;
@@ -145,7 +145,7 @@ std::string traits_of(const Cluster& cluster, std::size_t index) {
   std::string out;
   if (!group.site.empty()) out += cat(", site ", group.site);
   if (group.price_per_device_hour)
-    out += cat(", ", fixed(*group.price_per_device_hour, 2), " ", cluster.currency, " a device and hour");
+    out += cat(", ", fixed(*group.price_per_device_hour, 2), " ", cluster.currency, " per device-hour");
   if (!group.nics.empty()) out += cat(", ", base::joined(group.nics));
   return out;
 }

@@ -131,7 +131,7 @@ std::string inspect_model(const Model& model, std::size_t width) {
     out += cat(", active per token ", short_count(static_cast<double>(active)), " (", grouped(active), ")");
   out += "\n";
   if (model.mtp_parameters > 0)
-    out += cat("  of these     ", grouped(model.mtp_parameters), " in multi-token prediction, behind the last block\n");
+    out += cat("  of these     ", grouped(model.mtp_parameters), " in multi-token prediction, after the last block\n");
   out += cat("  layers       ", layer_runs(model), "\n");
   if (model.vocabulary > 0) {
     out += cat("  vocabulary   ", grouped(model.vocabulary),

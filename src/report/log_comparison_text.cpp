@@ -34,7 +34,7 @@ std::string figures(const LogComparison& c) {
 }
 
 std::string published_table(const LogComparison& c) {
-  if (c.published.empty()) return "Nothing published of such a model on such GPUs is known here\n";
+  if (c.published.empty()) return "No published runs of a similar model on these GPUs are known\n";
   std::vector<std::vector<std::string>> rows{
       {"published", "GPU", "GPUs", "sequence", "precision", "tokens/s/GPU", "TFLOP/s/GPU", "source"}};
   for (const PublishedRun& run : c.published)
@@ -46,9 +46,9 @@ std::string published_table(const LogComparison& c) {
 }  // namespace
 
 std::string to_text(const LogComparison& c, std::size_t width) {
-  std::string out = cat(c.format, " log, median of ", c.steps, " lines, ", c.warm_up, " left out at the beginning");
-  out += c.arguments > 0 ? cat("; ", c.arguments, " of its arguments are the plan's\n\n")
-                         : "; it prints no arguments that could be held against the plan\n\n";
+  std::string out = cat(c.format, " log, median of ", c.steps, " lines, ", c.warm_up, " skipped at the beginning");
+  out += c.arguments > 0 ? cat("; ", c.arguments, " of its arguments match the plan\n\n")
+                         : "; it prints no arguments to compare with the plan\n\n";
   out += figures(c) + "\n";
   for (const std::string& finding : c.findings) out += finding + "\n";
   return lay_out(cat(out, "\n", published_table(c)), width);

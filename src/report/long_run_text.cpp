@@ -20,14 +20,14 @@ std::string lasting(double seconds) {
 
 std::string to_text(const LongRunAnswer& answer) {
   std::vector<std::vector<std::string>> rows{
-      {"", "planned for", "first step", "as fast for", "in the long run", "at the sustained rate", "plan"}};
+      {"", "planned for", "first step", "lasts for", "in the long run", "at the sustained rate", "plan"}};
   for (std::size_t i = 0; i < answer.candidates.size(); ++i) {
     const LongRunCandidate& c = answer.candidates[i];
     rows.push_back({i == 0 ? "→" : "", c.planned_for, base::seconds(c.run.first_ns), lasting(c.run.lasts_s),
                     cat(c.run.settled ? "" : "~", base::seconds(c.run.steps_ns)), base::seconds(c.sustained_ns), c.plan.label()});
   }
-  return cat("links with token buckets: the plan whose steps are shortest once the buckets have given what they held (→)\n",
-             report::table(rows, {6}), "  no plan's steps are shorter than ", base::seconds(answer.bound_ns),
+  return cat("links with token buckets: the plan with the shortest steps once the buckets are empty (→)\n",
+             report::table(rows, {6}), "  no plan has shorter steps than ", base::seconds(answer.bound_ns),
              " at the full rate: gap ", base::fixed(answer.gap() * 100, 1), " %\n");
 }
 

@@ -17,7 +17,7 @@ std::string nodes_text(const std::vector<std::int64_t>& nodes) {
 
 std::string wanted(const Objective& o) {
   std::string out = o.minimise == Objective::Minimise::cost ? "the cheapest" : "the fastest";
-  if (o.budget_per_step) out += cat(" at ", base::fixed(*o.budget_per_step, 4), " a step or less");
+  if (o.budget_per_step) out += cat(" at ", base::fixed(*o.budget_per_step, 4), " per step or less");
   if (o.deadline_s) out += cat(" within ", base::fixed(*o.deadline_s / 86400, 1), " days");
   return out;
 }
@@ -36,10 +36,10 @@ std::string to_text(const ObjectiveAnswer& answer) {
                                 "nodes",
                                 "devices",
                                 "step",
-                                cat(currency, currency.empty() ? "" : " ", "a step"),
-                                cat(currency, currency.empty() ? "" : " ", "a million tokens"),
+                                cat(currency, currency.empty() ? "" : " ", "per step"),
+                                cat(currency, currency.empty() ? "" : " ", "per million tokens"),
                                 "days"};
-  if (whole) head.push_back(cat(currency, currency.empty() ? "" : " ", "in all"));
+  if (whole) head.push_back(cat(currency, currency.empty() ? "" : " ", "in total"));
   head.emplace_back("plan");
   std::vector<std::vector<std::string>> rows{head};
   for (std::size_t i = 0; i < answer.sizes.size(); ++i) {
@@ -60,7 +60,7 @@ std::string to_text(const ObjectiveAnswer& answer) {
                         " sizes of the cluster (→; ×: not within)\n", report::table(rows, {head.size() - 1}));
   if (answer.least_cost > 0)
     out += cat("  no step on these devices costs less than ", base::fixed(answer.least_cost, 4), currency.empty() ? "" : " ",
-               currency, ", by the work alone\n");
+               currency, ": the lower bound of the work\n");
   return out;
 }
 

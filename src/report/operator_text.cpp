@@ -35,7 +35,7 @@ std::string partition_meaning(const OperatorReport& report) {
       out += cat(out.empty() ? "" : ", ", part_after_bits(bits), " of the ", name);
   if (!primitive.empty()) out += cat(out.empty() ? "" : ", ", primitive);
   if (const int bits = cut['R' - 'A']; bits > 0)
-    out += cat(out.empty() ? "" : ", ", std::to_string(1 << bits), " times the same");
+    out += cat(out.empty() ? "" : ", ", std::to_string(1 << bits), " identical copies");
   return out;
 }
 
@@ -44,7 +44,7 @@ std::string operator_section(const PlannerResult& result) {
   for (std::size_t begin = 0; begin < result.operators.size();) {
     std::size_t end = begin;
     std::vector<std::vector<std::string>> rows{
-        {"operator", "partition", "compute", "all-reduce", "ring hidden", "exposed", "moved in", "what a device has"}};
+        {"operator", "partition", "compute", "all-reduce", "ring hidden", "exposed", "moved in", "held by a device"}};
     const auto time = [](std::int64_t t) { return t > 0 ? base::seconds(t) : std::string("–"); };
     for (; end < result.operators.size() && result.operators[end].first_layer == result.operators[begin].first_layer; ++end) {
       const OperatorReport& r = result.operators[end];

@@ -30,7 +30,7 @@ std::string plans_table(const OverTime& answer) {
 }
 
 std::string runs_table(const OverTime& answer) {
-  std::vector<std::vector<std::string>> rows{{"", "samples/s", "changes", "pauses", "lost in all"}};
+  std::vector<std::vector<std::string>> rows{{"", "samples/s", "changes", "pauses", "lost in total"}};
   for (const TraceRun& run : answer.runs)
     rows.push_back(
         {run.name, base::fixed(run.samples_per_s, 3), std::to_string(run.moves), hours(run.moves_s), hours(run.lost_s)});
@@ -60,11 +60,11 @@ void write_run(base::JsonWriter& w, const TraceRun& run) {
 namespace {
 
 std::string bound_text(const PolicyBound& bound) {
-  if (bound.cheapest_move_s <= 0) return cat("loses ", hours(bound.lost_s()), ", what its one plan loses");
+  if (bound.cheapest_move_s <= 0) return cat("loses ", hours(bound.lost_s()), ", the loss of its only plan");
   return cat("loses at most ", hours(bound.lost_s()), " (", base::fixed(bound.factor, 1), " times the ",
-             hours(bound.clairvoyant_s), " that the clairvoyant of these plans loses and the ", hours(bound.cheapest_move_s),
-             " of the cheapest move, ", hours(bound.noise_s), " too small to move for, ", hours(bound.unnoticed_s),
-             " before changes are noticed)");
+             hours(bound.clairvoyant_s), " lost by the clairvoyant policy on these plans and the ", hours(bound.cheapest_move_s),
+             " of the cheapest move, ", hours(bound.noise_s), " lost to changes too small for a move, ", hours(bound.unnoticed_s),
+             " lost before changes are noticed)");
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ std::string to_text(const OverTime& answer) {
                         runs_table(answer));
   out += cat("  the online policy chooses from ", answer.offered, answer.offered == 1 ? " plan" : " plans",
              ", notices a change after ", base::fixed(answer.detection_s, 0), " s, and ", bound_text(answer.bound),
-             "; it misses ", base::percent(answer.regret), " of the samples of the clairvoyant of all plans\n");
+             "; it misses ", base::percent(answer.regret), " of the samples of the clairvoyant policy on all plans\n");
   return out;
 }
 

@@ -26,9 +26,8 @@ void add_links(PageTable& t, const NetworkPrediction& network) {
                       moved(use.bytes),
                       {percent(use.busy), use.busy},
                       {percent(use.highest_load), use.highest_load}});
-  t.note = cat(
-      "per step, all links of a name together; with the links shared by all that is in flight, where each message alone gives ",
-      base::seconds(network.closed_iteration_ns));
+  t.note = cat("per step, over all links of one name; all messages in flight share the links; without sharing, the step takes ",
+               base::seconds(network.closed_iteration_ns));
 }
 
 }  // namespace
@@ -36,7 +35,7 @@ void add_links(PageTable& t, const NetworkPrediction& network) {
 PageTable device_table(const Job& job) {
   PageTable t{
       "devices", "Devices",
-      "",        {"group", "device", "nodes", "devices a node", "peak", "memory", "memory bandwidth", "source of the peak"},
+      "",        {"group", "device", "nodes", "devices per node", "peak", "memory", "memory bandwidth", "source of the peak"},
       {1, 7},    {}};
   const Precision precision = job.training.precision;
   t.note = cat("peak: dense ", to_string(precision));
@@ -52,8 +51,8 @@ PageTable device_table(const Job& job) {
 PageTable fabric_table(const Cluster& cluster) {
   PageTable t{"fabric",
               "Fabric",
-              "bandwidth of one device in one direction while all of the domain talk",
-              {"level", "where", "kind", "devices in a domain", "bandwidth", "latency", "reached by large messages"},
+              "bandwidth of one device in one direction while all devices of the domain communicate",
+              {"level", "where", "kind", "devices per domain", "bandwidth", "latency", "share reached by large messages"},
               {1, 2},
               {}};
   for (const NodeGroup& group : cluster.groups) {
@@ -70,14 +69,14 @@ PageTable fabric_table(const Cluster& cluster) {
 }
 
 PageTable link_table(const Job& job, const PlannerResult& r) {
-  PageTable t{"links", "Traffic on the links", "", {"link", "links", "moved", "busiest is busy", "highest load"}, {}, {}};
+  PageTable t{"links", "Traffic on the links", "", {"link", "links", "moved", "use of the busiest", "highest load"}, {}, {}};
   if (r.prediction.network) {
     add_links(t, *r.prediction.network);
     return t;
   }
   if (job.cluster.devices() > kMostFlowDevices) {
-    t.note = cat("not simulated: the flow-level network lays out at most ", grouped(kMostFlowDevices), " devices, these are ",
-                 grouped(job.cluster.devices()));
+    t.note = cat("not simulated: the flow-level network supports at most ", grouped(kMostFlowDevices),
+                 " devices, the cluster has ", grouped(job.cluster.devices()));
     return t;
   }
   Job flow = job;

@@ -37,7 +37,7 @@ Figure step_figure(const PlannerResult& r) {
            seconds(p.iteration_ns),
            "",
            "prediction.iteration_s",
-           "the simulated time of one iteration, from its first instruction to the end of its last"};
+           "the simulated time of one iteration, from the start of its first instruction to the end of its last"};
   if (p.confidence.high_s > 0)
     f.note = cat(seconds(static_cast<std::int64_t>(p.confidence.low_s * 1e9)), " – ",
                  seconds(static_cast<std::int64_t>(p.confidence.high_s * 1e9)), " with ", percent(p.confidence.level));
@@ -58,14 +58,14 @@ Figure throughput_figure(const Job& job, const PlannerResult& r) {
            count(p.tokens_per_s_per_device),
            "",
            "prediction.tokens_per_s_per_gpu",
-           tokens ? "global batch · tokens a sample / (step time · devices)" : "global batch / (step time · devices)"};
+           tokens ? "global batch · tokens per sample / (step time · devices)" : "global batch / (step time · devices)"};
   const std::int64_t devices = job.cluster.devices();
   f.note = cat(count(p.tokens_per_s_per_device * static_cast<double>(devices)), tokens ? " tokens/s on " : " samples/s on ",
                grouped(devices), " GPUs");
   f.derivation.push_back({"global batch", cat(grouped(r.plan.training.global_batch), " samples"), "plan.training.global_batch"});
   if (tokens)
     f.derivation.push_back(
-        {"tokens a sample", grouped(sample_tokens(r.plan.training.sequence)), "plan.training.sequence_length"});
+        {"tokens per sample", grouped(sample_tokens(r.plan.training.sequence)), "plan.training.sequence_length"});
   f.derivation.push_back({"step time", seconds(p.iteration_ns), "prediction.iteration_s"});
   f.derivation.push_back({"devices", grouped(devices), "plan.cluster"});
   return f;
@@ -103,9 +103,9 @@ Figure memory_figure(const Job& job, const PlannerResult& r) {
            gib(p.peak_memory_bytes),
            cat("of ", gib(p.memory_limit_bytes), ", ", percent(share)),
            "prediction.peak_memory_bytes",
-           "what the rank holds at its fullest moment, with the reserve of the allocator"};
+           "the peak of what the rank holds, including the reserve of the allocator"};
   if (!p.fits)
-    f.note += p.peak_memory_bytes > p.memory_limit_bytes ? ": DOES NOT FIT" : ": the hosts DO NOT HOLD what is offloaded";
+    f.note += p.peak_memory_bytes > p.memory_limit_bytes ? ": DOES NOT FIT" : ": the hosts CANNOT HOLD the offloaded data";
   else if (!p.fits_with_margin)
     f.note += cat(": MAY NOT FIT, the memory margin is ", percent(p.memory_margin));
   f.share = share;
@@ -114,7 +114,7 @@ Figure memory_figure(const Job& job, const PlannerResult& r) {
   const DeviceKind& device = first_device(job);
   f.derivation.push_back(
       {"memory of the device", gib(static_cast<std::int64_t>(device.memory.count())), source_of(device, "memory")});
-  f.derivation.push_back({"kept by the driver", gib(static_cast<std::int64_t>(device.context_reserve.count())),
+  f.derivation.push_back({"reserved by the driver", gib(static_cast<std::int64_t>(device.context_reserve.count())),
                           source_of(device, "context_reserve")});
   if (p.memory_margin > 0)
     f.derivation.push_back({"left free by a search", percent(p.memory_margin),
@@ -152,7 +152,12 @@ Figure exposed_figure(const Prediction& p) {
 
 Figure days_figure(const PlannerResult& r) {
   const Prediction& p = r.prediction;
-  Figure f{"days", "Whole run", "not asked", "training.tokens in the job gives days", "", "tokens / (tokens a step) · step time"};
+  Figure f{"days",
+           "Whole run",
+           "not requested",
+           "set training.tokens in the job to get days",
+           "",
+           "tokens / (tokens per step) · step time"};
   if (p.days <= 0) return f;
   f.text = cat(fixed(p.days, 1), " days");
   f.note = cat(count(p.device_hours), " GPU-hours");
@@ -164,18 +169,18 @@ Figure days_figure(const PlannerResult& r) {
 
 Figure cost_figure(const PlannerResult& r) {
   Figure f{"cost",      "Cost",
-           "not known", "price_per_device_hour in the cluster gives it",
-           "",          "price of the devices · step time, and what leaves sites"};
+           "not known", "set price_per_device_hour in the cluster to get it",
+           "",          "price of the devices · step time, and traffic that leaves sites"};
   if (!r.prediction.cost) return f;
   const Expense& cost = *r.prediction.cost;
   const auto money = [&](double amount, int digits) { return cat(fixed(amount, digits), " ", cost.currency); };
   f.from = cost.whole_run > 0 ? "prediction.cost.whole_run" : "prediction.cost.per_step";
-  f.text = cost.whole_run > 0 ? money(cost.whole_run, 0) : cat(money(cost.per_step, cost.per_step < 1 ? 4 : 2), " a step");
-  f.note = cat(money(cost.per_hour, 2), " an hour for ", grouped(cost.devices), " devices");
-  f.derivation.push_back({"a step", money(cost.per_step, 6), "prediction.cost.per_step"});
-  f.derivation.push_back({has_tokens(r.plan) ? "a million tokens" : "a million samples", money(cost.per_token * 1e6, 3),
+  f.text = cost.whole_run > 0 ? money(cost.whole_run, 0) : cat(money(cost.per_step, cost.per_step < 1 ? 4 : 2), " per step");
+  f.note = cat(money(cost.per_hour, 2), " per hour for ", grouped(cost.devices), " devices");
+  f.derivation.push_back({"per step", money(cost.per_step, 6), "prediction.cost.per_step"});
+  f.derivation.push_back({has_tokens(r.plan) ? "per million tokens" : "per million samples", money(cost.per_token * 1e6, 3),
                           "prediction.cost.per_token"});
-  f.derivation.push_back({"an hour", money(cost.per_hour, 2), "prediction.cost.per_hour; prices of the cluster file"});
+  f.derivation.push_back({"per hour", money(cost.per_hour, 2), "prediction.cost.per_hour; prices of the cluster file"});
   return f;
 }
 

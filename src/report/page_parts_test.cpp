@@ -182,7 +182,7 @@ TEST(PageTables, TrafficOfTooManyDevicesIsLeftOutWithTheReason) {
   PlannerResult r;
   const PageTable t = link_table(job, r);
   EXPECT_THAT(t.rows, IsEmpty());
-  EXPECT_EQ(t.note, "not simulated: the flow-level network lays out at most 1,024 devices, these are 2,048");
+  EXPECT_EQ(t.note, "not simulated: the flow-level network supports at most 1,024 devices, the cluster has 2,048");
 }
 
 TEST(PageTables, TrafficUnderTheFlowNetworkIsThatOfThePrediction) {

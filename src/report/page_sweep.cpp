@@ -23,7 +23,7 @@ std::string interval_cell(const Prediction& p) {
 std::string cost_of(const Prediction& p) {
   if (!p.cost) return "–";
   return p.cost->whole_run > 0 ? cat(base::fixed(p.cost->whole_run, 0), " ", p.cost->currency)
-                               : cat(base::fixed(p.cost->per_step, 4), " ", p.cost->currency, " a step");
+                               : cat(base::fixed(p.cost->per_step, 4), " ", p.cost->currency, " per step");
 }
 
 std::vector<Cell> row_of(const SweepPoint& point, double highest, bool shown) {
@@ -50,7 +50,7 @@ PageTable sweep_table(const Sweep& sweep, std::size_t shown) {
   PageTable out{"sweep",
                 "Sweep",
                 cat("The best plan for each value of ", base::joined(paths),
-                    "; bars are the throughput of all devices beside the highest."),
+                    "; bars show the throughput of all devices relative to the highest."),
                 {base::joined(paths), "step", "interval", "tokens/s, all devices", "MFU", "fullest rank", "cost", "plan"},
                 {7},
                 {}};

@@ -54,7 +54,7 @@ std::string fullest_of(const Prediction& p) {
 
 PageTable time_table(const Prediction& p, planner::HostWork host) {
   PageTable t{"time", "Where the time goes", "", {"part", "share", "time"}, {}, {}};
-  if (is_pipeline(p)) t.note = cat("of ", shown_stage(p), ", which the others wait for");
+  if (is_pipeline(p)) t.note = cat("of ", shown_stage(p), ", for which the others wait");
   for (const planner::TimePart& part : planner::time_parts(shown_parts(p), host)) {
     const double share = share_of(part.ns, p.iteration_ns);
     t.rows.push_back({part.name, {percent(share), share}, seconds(part.ns)});
@@ -78,7 +78,7 @@ PageTable memory_table(const Prediction& p) {
 
 PageTable why_not_table(const PlannerResult& r) {
   PageTable t{"why-not", "Why not the obvious alternatives",
-              "",        {"alternative", "configuration", "step", "against", "memory", "what it loses"},
+              "",        {"alternative", "configuration", "step", "against", "memory", "lost time"},
               {1, 5},    {}};
   for (const Alternative& a : r.alternatives) {
     const bool timed = a.iteration_ns > 0 && r.prediction.iteration_ns > 0;
@@ -118,7 +118,7 @@ PageTable stage_table(const Job& job, const PlannerResult& r) {
 
 PageTable layer_table_of(const Job& job, const Plan& plan) {
   PageTable t{"layers", "Layers and their strategies",
-              "",       {"layers", "kind", "how many", "stage", "strategy", "parameters each"},
+              "",       {"layers", "kind", "number", "stage", "strategy", "parameters each"},
               {1, 4},   {}};
   const std::int32_t last = planner::last_layer_of(plan);
   for (std::size_t i = 0; const Pipeline& pipeline : plan.pipelines) {
@@ -137,7 +137,7 @@ PageTable layer_table_of(const Job& job, const Plan& plan) {
 }
 
 PageTable pruning_table(const SearchSummary& s) {
-  PageTable t{"pruning", "How the space was covered", "", {"configurations", "how many", "share"}, {}, {}};
+  PageTable t{"pruning", "How the space was covered", "", {"configurations", "number", "share"}, {}, {}};
   if (!searched(s.reason)) {
     t.note = "one given configuration, not searched for";
     return t;

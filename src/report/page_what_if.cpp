@@ -86,7 +86,7 @@ class WhatIfTable {
             had |= range.strategy.overlap.*flag;
             range.strategy.overlap.*flag = false;
           }
-    if (had) simulated(cat(name, ", not beside compute"), job_, plan);
+    if (had) simulated(cat(name, ", not overlapped with compute"), job_, plan);
   }
   void overlaps() {
     without("reduction of gradients", &Overlap::grad_reduce);
@@ -108,14 +108,14 @@ class WhatIfTable {
   void disturbances() {
     stay("rank 0 computes 20 % slower", Disturbance{{}, {{"rank:0", 1.2}}, {}, {}});
     if (job_.cluster.nodes() < 2) return;
-    stay("node 0 has half its way to the network", Disturbance{{}, {}, {{"node:0", 0.5}}, {}});
+    stay("node 0 has half its network bandwidth", Disturbance{{}, {}, {{"node:0", 0.5}}, {}});
   }
 
   const Job& job_;
   const PlannerResult& result_;
   PageTable table_{"what-if",
                    "What if",
-                   "the same plan, one thing changed at a time, simulated; `espalier what-if` plans anew and prices the move",
+                   "simulations of the same plan with one change each; `espalier what-if` plans again and prices the move",
                    {"change", "step", "against", "memory"},
                    {},
                    {}};

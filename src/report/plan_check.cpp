@@ -52,7 +52,7 @@ void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& 
   report.findings.push_back({"engine", true,
                              planner::has_rules(engine)
                                  ? engine.name + " can run this plan"
-                                 : "unknown whether " + engine.name + " can run this plan: Espalier has no rules of it"});
+                                 : "unknown whether " + engine.name + " can run this plan: Espalier has no rules for it"});
 }
 
 /// Returns the engine whose rules are requested; null where the plan names an unknown one.

@@ -132,7 +132,7 @@ void compare_prediction(const Node& claimed, const Node& derived, Findings& find
   };
   compare("operators", claimed.find("operators"), derived.find("operators"), differs);
   compare("engine", claimed.find("engine"), derived.find("engine"), [&](const std::string& path, const Node* a, const Node* b) {
-    findings.expect("prediction", false, check::say(path, ": claimed ", written(a), ", the plan says ", written(b)));
+    findings.expect("prediction", false, check::say(path, ": claimed ", written(a), ", the plan gives ", written(b)));
   });
 }
 
@@ -143,21 +143,21 @@ void check_certificate(const PlannerResult& r, Findings& findings) {
   expect(s.lower_bound_ns >= 0 && s.lower_bound_ns <= time,
          check::say("lower_bound_s of ", s.lower_bound_ns, " ns exceeds the plan's ", time, " ns"));
   const double gap = time > 0 ? static_cast<double>(time - s.lower_bound_ns) / static_cast<double>(time) : 0;
-  expect(std::abs(gap - s.gap) <= 1e-12, check::say("gap ", s.gap, ", of the bound and the time ", gap));
+  expect(std::abs(gap - s.gap) <= 1e-12, check::say("gap ", s.gap, ", the bound and the time give ", gap));
   expect(s.optimal == (s.reason == SearchEnd::optimal),
          check::say("optimal is ", s.optimal ? "true" : "false", ", the reason \"", to_string(s.reason), "\""));
-  expect(!s.optimal || s.lower_bound_ns == time, "optimal, with a gap left");
+  expect(!s.optimal || s.lower_bound_ns == time, "optimal, but a gap remains");
   if (s.device_groups && s.space == SpaceKind::uniform && !s.asked.simple && !s.phases.empty()) {
     std::int64_t least = time;
     for (const PhaseSummary& phase : s.phases) least = std::min(least, phase.lower_bound_ns);
     expect(s.lower_bound_ns == least,
-           check::say("lower_bound_s of ", s.lower_bound_ns, " ns, the least of the phases is ", least, " ns"));
+           check::say("lower_bound_s of ", s.lower_bound_ns, " ns, the lowest of the phases is ", least, " ns"));
   }
   if (s.layerwise)
     expect(s.asked.simple || s.layerwise->uniform_ns == 0 || s.layerwise->uniform_ns >= time,
            "the best uniform plan is faster than the answer");
   for (const Alternative& a : r.alternatives)
-    expect(!s.optimal || a.baseline || !a.fits || a.iteration_ns >= time, check::say("optimal, and ", a.label, " is faster"));
+    expect(!s.optimal || a.baseline || !a.fits || a.iteration_ns >= time, check::say("optimal, but ", a.label, " is faster"));
 }
 
 /// Checks that every device has work, where the search required it.
@@ -168,7 +168,7 @@ void check_devices(const Job& job, const PlannerResult& claimed, Findings& findi
     for (const Stage& stage : pipeline.stages)
       for (const std::int64_t device : devices_of(stage.devices)) used.insert(device);
   findings.expect("devices", static_cast<std::int64_t>(used.size()) == job.cluster.devices(),
-                  check::say(used.size(), " of ", job.cluster.devices(), " devices have work, and all were to"));
+                  check::say(used.size(), " of ", job.cluster.devices(), " devices have work, but all are required"));
 }
 
 /// Checks the counters of a search on groups of unlike devices, which has no uniform configurations where there are
@@ -176,13 +176,13 @@ void check_devices(const Job& job, const PlannerResult& claimed, Findings& findi
 void check_group_counters(const SearchSummary& s, Findings& findings) {
   const DeviceGroupsSummary& g = *s.device_groups;
   const auto expect = [&](bool ok, const std::string& fault) { findings.expect("counters", ok, fault); };
-  expect(g.dropped <= g.options, check::say(g.dropped, " ways to make a stage dropped of ", g.options));
+  expect(g.dropped <= g.options, check::say(g.dropped, " options for a stage dropped of ", g.options));
   expect(g.simulated <= g.candidates + g.refined,
          check::say(g.simulated, " plans simulated of ", g.candidates, " candidates and ", g.refined, " changes of them"));
-  expect(g.without_room <= g.simulated, check::say(g.without_room, " plans without room of ", g.simulated, " simulated"));
+  expect(g.without_room <= g.simulated, check::say(g.without_room, " plans that do not fit, of ", g.simulated, " simulated"));
   const bool simulated = std::any_of(s.phases.begin(), s.phases.end(), [](const PhaseSummary& p) { return p.simulated > 0; });
   expect(!is_whole(s.reason) || g.simulated > g.without_room || s.simulated > 0 || simulated,
-         "an answer, and no plan that fits was simulated");
+         "an answer, but no simulated plan fits");
 }
 
 void check_counters(const SearchSummary& s, Findings& findings) {
@@ -204,7 +204,7 @@ void check_counters(const SearchSummary& s, Findings& findings) {
   const double seen = pruned + static_cast<double>(s.simulated);
   expect(pruned <= s.space_size + slack, check::say("the rules removed ", pruned, " of ", s.space_size, " configurations"));
   expect(!ended || seen >= s.space_size - slack, check::say("pruned and simulated configurations are ", seen, " of ",
-                                                            s.space_size, ", and the search says that it ended"));
+                                                            s.space_size, ", but the search claims to be complete"));
   expect(!uniform || seen <= s.space_size + slack,
          check::say("pruned and simulated configurations are ", seen, ", more than the space's ", s.space_size));
   // In larger spaces the answer may be from another phase, where nothing uniform fits.
@@ -237,7 +237,7 @@ void check_alternatives(const Job& job, const EngineModel& engine, const Planner
       findings.expect("alternatives", ok, check::say(a.label, ": ", fault));
     };
     if (!a.configuration) {
-      expect(a.iteration_ns == 0 && !a.fits, "a time without a configuration that has it");
+      expect(a.iteration_ns == 0 && !a.fits, "a time without a configuration");
       continue;
     }
     const auto& [strategy, schedule] = *a.configuration;
@@ -257,12 +257,12 @@ void check_alternatives(const Job& job, const EngineModel& engine, const Planner
     expect(p->fits == a.fits, check::say("claimed to ", a.fits ? "" : "not ", "fit"));
     const std::string label = planner::document_of(job, *own, strategy, schedule).label();
     expect(a.plan_label == label, check::say("its configuration is ", a.plan_label, ", derived ", label));
-    expect(a.baseline || a.label == label, check::say("a runner-up of another name than its configuration, ", label));
+    expect(a.baseline || a.label == label, check::say("the label of a runner-up differs from its configuration, ", label));
   }
 }
 
 std::string name_of(const MadeBy& m) {
-  if (m.version.empty()) return "a build that it does not name";
+  if (m.version.empty()) return "an unnamed build";
   return check::say("espalier ", m.version, " (figures ", m.calibration, ")");
 }
 
@@ -339,9 +339,9 @@ std::vector<Finding> check_result(std::string_view text, const Job& of_plan, con
 
 std::vector<Finding> check_search(std::string_view text, Job job, const PlannerResult& claimed, PlannerOptions how) {
   const SearchRequest& asked = claimed.search.asked;
-  if (!searched(claimed.search.reason)) return {{"search-again", false, "the result comes from no search"}};
+  if (!searched(claimed.search.reason)) return {{"search-again", false, "the result does not come from a search"}};
   if (ended_by_clock(claimed.search.reason))
-    return {{"search-again", true, "the search was stopped by the clock: it cannot be repeated"}};
+    return {{"search-again", true, "the clock stopped the search: it cannot be repeated"}};
   job.search = asked.space;
   if (Status error = job::mean_modules(job)) return {{"search-again", false, error->message()}};
   if (claimed.prediction.network) job.network = NetworkKind::flow;
@@ -379,7 +379,7 @@ Finding check_summaries(const Job& job, const Plan& plan) {
   expect("cluster hash", plan.cluster_hash, base::content_hash(plan.cluster_source));
   if (!plan.calibration_source.empty())
     expect("calibration hash", plan.calibration_hash, base::content_hash(plan.calibration_source));
-  return findings.take("as the embedded inputs say").front();
+  return findings.take("as in the embedded inputs").front();
 }
 
 }  // namespace espalier::report

@@ -74,7 +74,7 @@ TEST(ValidationText, NoMeasurementOfAKindIsADash) {
   RunFile none;
   const std::string text = to_text(runs::validate_runs(none, fake));
   EXPECT_THAT(text, testing::ContainsRegex("all +0/0 +0 +–"));
-  EXPECT_THAT(text, Not(HasSubstr("not predicted because")));
+  EXPECT_THAT(text, Not(HasSubstr("reason for no prediction")));
 }
 
 TEST(InspectRun, ShowsTheJobAndEveryDefault) {
@@ -124,7 +124,7 @@ calibrate::UserCalibration one_run() {
 TEST(CalibrationText, CoefficientsRunsAndRemarks) {
   const std::string text = to_text(one_run());
   EXPECT_THAT(text, HasSubstr("h100-sxm-80gb, engine nanotron: 1 runs in 1 configurations, 8 to 16 devices"));
-  EXPECT_THAT(text, HasSubstr("not known, cross-validation none: 1 configuration"));
+  EXPECT_THAT(text, HasSubstr("unknown, cross-validation none: 1 configuration"));
   EXPECT_THAT(text, testing::ContainsRegex("compute +1.200 +± 10.0 % +1.260 +± 5.0 % +75.0 %"));
   EXPECT_THAT(text, testing::ContainsRegex("step_s +0.0200 +± 0.0100 +0.0200 +– +not determined"));
   EXPECT_THAT(text, testing::ContainsRegex("run.log +8 +2.000 s +-25.0 % +– +-5.0 % +TP1"));

@@ -88,10 +88,10 @@ class Grid {
   }
   [[nodiscard]] std::string legend() const {
     std::string out = cat("a column is ", base::seconds(slot_ns_),
-                          ": F forward, B backward, I and W its gradients of inputs and of weights, U update, "
-                          "- goes on, . idle; the figure is the micro-batch",
-                          several_chunks_ ? ", that in front the chunk" : "");
-    if (cut_ > 0) out += cat("; ", base::grouped(cut_), " of ", base::grouped(slots_), " columns in the middle are left out");
+                          ": F forward, B backward, I and W its gradients of inputs and of weights, U update, - continues, . "
+                          "idle; the number is the micro-batch",
+                          several_chunks_ ? ", the number before it the chunk" : "");
+    if (cut_ > 0) out += cat("; ", base::grouped(cut_), " of ", base::grouped(slots_), " columns in the middle are omitted");
     return out + "\n";
   }
 

@@ -80,7 +80,7 @@ TEST(ScheduleGrid, ChunksAndHalvesOfTheBackwardPassHaveNames) {
                       pass(InstructionKind::backward_input, 0, 20, 30, 1), pass(InstructionKind::backward_weight, 0, 30, 40, 1)};
   const std::string text = schedule_grid(two_devices(), t);
   EXPECT_THAT(text, HasSubstr("stage 0  0F0 1F0 1I0 1W0 .\n"));
-  EXPECT_THAT(text, HasSubstr("in front the"));
+  EXPECT_THAT(text, HasSubstr("before it the chunk"));
 }
 
 TEST(ScheduleGrid, BucketsOfOnePassAreOne) {

@@ -33,8 +33,8 @@ std::string engine_words(const PlannerResult& r) {
   if (std::find(engines.begin(), engines.end(), own) != engines.end()) return r.plan.engine;
   if (!engines.empty()) return cat("runs on ", engines.front());
   if (r.runnable)
-    return cat("no engine runs it; ", r.runnable->engine, " runs ", r.runnable->label, ", ", signed_percent(r.runnable->loss));
-  return "no engine runs it";
+    return cat("no engine can run it; ", r.runnable->engine, " runs ", r.runnable->label, ", ", signed_percent(r.runnable->loss));
+  return "no engine can run it";
 }
 
 std::string first_line(const PlannerResult& r) {

@@ -79,7 +79,7 @@ std::string operators_table(const StepComparison& c) {
   }
   std::string out = cat("Operators, one step of all devices together, largest gap first:\n", table(rows, {0, 1, 2}));
   if (c.operators.size() > kOperators)
-    out += cat(std::to_string(c.operators.size() - kOperators), " more with smaller gaps: --json\n");
+    out += cat(std::to_string(c.operators.size() - kOperators), " more with smaller gaps: use --json\n");
   return out;
 }
 
@@ -94,7 +94,7 @@ void write_breakdown(base::JsonWriter& w, const char* key, const Breakdown& b) {
 std::string to_text(const StepComparison& c, std::size_t width) {
   std::string out =
       cat(c.measured.label, "\nstep time: predicted ", seconds(c.predicted_ns), ", measured ", seconds(c.measured_ns), " (",
-          against(c.predicted_ns, c.measured_ns), "): step ", c.step, ", the one of median length of ", c.steps);
+          against(c.predicted_ns, c.measured_ns), "): step ", c.step, ", the median of ", c.steps);
   if (c.clock_error_ns > 0) out += cat("; clocks of ranks agree within ", seconds(c.clock_error_ns));
   return lay_out(cat(out, "\n\n", parts_table(c), "\n", ranks_table(c), "\n", operators_table(c)), width);
 }

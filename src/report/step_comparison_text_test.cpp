@@ -37,7 +37,7 @@ StepComparison two_ranks() {
 
 TEST(StepComparisonText, GapsArePutWhereTheyAre) {
   const std::string text = to_text(two_ranks());
-  EXPECT_THAT(text, HasSubstr("predicted 10.0 ms, measured 11.0 ms (+10.0 %): step 7, the one of median length of 9"));
+  EXPECT_THAT(text, HasSubstr("predicted 10.0 ms, measured 11.0 ms (+10.0 %): step 7, the median of 9"));
   EXPECT_THAT(text, HasSubstr("clocks of ranks agree within 3.0 us"));
   EXPECT_THAT(text, ContainsRegex("compute +6.0 ms +7.0 ms +\\+1.0 ms +10.0 %"));  // means of both ranks
   EXPECT_THAT(text, ContainsRegex("bubble +2.0 ms +2.0 ms"));

@@ -39,7 +39,7 @@ std::vector<std::string> cells(const SweepPoint& point, bool cost) {
   if (cost)
     row.push_back(!p.cost                 ? "–"
                   : p.cost->whole_run > 0 ? cat(base::fixed(p.cost->whole_run, 0), " ", p.cost->currency)
-                                          : cat(base::fixed(p.cost->per_step, 4), " ", p.cost->currency, " a step"));
+                                          : cat(base::fixed(p.cost->per_step, 4), " ", p.cost->currency, " per step"));
   row.push_back(point.result->plan.label());
   return row;
 }

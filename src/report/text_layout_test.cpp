@@ -30,11 +30,11 @@ std::size_t widest_line(const std::string& text) {
   return widest;
 }
 
-const std::vector<std::vector<std::string>> kPlans = {{"plan", "time", "what it loses"}, {"aa bb cc", "1.000 s", "nothing"}};
+const std::vector<std::vector<std::string>> kPlans = {{"plan", "time", "lost time"}, {"aa bb cc", "1.000 s", "nothing"}};
 
 TEST(TextLayout, ATableThatHasRoomStaysAsItIs) {
   const std::string as_it_is =
-      "  plan         time  what it loses\n"
+      "  plan         time  lost time\n"
       "  aa bb cc  1.000 s  nothing\n";
   EXPECT_EQ(lay_out(table(kPlans, {2}), 0), as_it_is);
   EXPECT_EQ(lay_out(table(kPlans, {2}), 34), as_it_is);
@@ -44,7 +44,7 @@ TEST(TextLayout, CellsOfLeftAlignedColumnsBreak) {
   std::vector<std::vector<std::string>> rows = kPlans;
   rows[1][2] = "exposed communication +3.246 s";  // 30 columns: 51 in all
   EXPECT_EQ(lay_out(table(rows, {2}), 40),
-            "  plan         time  what it loses\n"
+            "  plan         time  lost time\n"
             "  aa bb cc  1.000 s  exposed\n"
             "                       communication\n"
             "                       +3.246 s\n");
@@ -56,7 +56,7 @@ TEST(TextLayout, AColumnWithoutRoomStandsBelowItsRow) {
   EXPECT_EQ(lay_out(table(rows, {2}), 32),  // 2 + 8 + 2 + 7 + 2 leave 11 columns, fewer than a column of text needs
             "  plan         time\n"
             "  aa bb cc  1.000 s\n"
-            "      what it loses: exposed\n"
+            "      lost time: exposed\n"
             "        communication\n");
 }
 

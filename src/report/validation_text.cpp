@@ -33,7 +33,7 @@ std::string skipped_section(const Validation& v) {
   if (v.skipped.empty()) return "";
   std::vector<std::pair<std::string, std::int64_t>> reasons(v.skipped.begin(), v.skipped.end());
   std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::vector<std::vector<std::string>> rows{{"not predicted because", "records"}};
+  std::vector<std::vector<std::string>> rows{{"reason for no prediction", "records"}};
   for (const auto& [reason, n] : reasons) rows.push_back({reason, grouped(n)});
   return cat("\n", table(rows, {}, ""));
 }

@@ -41,7 +41,7 @@ Result<std::map<std::string, Argument>> read_argument_block(std::string_view tex
     const auto [at, fresh] = out.try_emplace(name, Argument{value, number});
     if (!fresh && at->second.value != value)
       twice = Error{ErrorKind::bad_input, base::cat(where, ":", number), base::cat(name, " is ", value),
-                    base::cat(at->second.value, ", as line ", at->second.line, " says"), "one run a log"};
+                    base::cat(at->second.value, ", as line ", at->second.line, " says"), "one run per log"};
   });
   if (twice) return *twice;
   return out;

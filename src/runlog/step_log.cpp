@@ -208,18 +208,18 @@ Error LogReader::none() const {
     if (found.damaged == 0) continue;
     const std::string_view name = to_string(kSources[i].format);
     return {ErrorKind::bad_input, cat(where_, ":", found.first_damaged_line),
-            cat("a step line of ", name, " without ", found.missing, ", and no line that can be read"),
-            cat("a line like '", kSources[i].example, "'"), cat("paste the lines whole, as ", name, " prints them")};
+            cat("a step line of ", name, " without ", found.missing, ", and no readable step line"),
+            cat("a line like '", kSources[i].example, "'"), cat("paste complete lines, as ", name, " prints them")};
   }
   if (trainer_.first_line() > 0)
-    return {ErrorKind::bad_input, cat(where_, ":", trainer_.first_line()), "lines of the Hugging Face Trainer that state no time",
-            trainer_.missing(), "keep stderr too: the progress bar goes there (2>&1), unless disable_tqdm is set"};
+    return {ErrorKind::bad_input, cat(where_, ":", trainer_.first_line()), "lines of the Hugging Face Trainer without a time",
+            trainer_.missing(), "also keep stderr (2>&1): the progress bar goes there, unless disable_tqdm is set"};
   if (mlperf_.first_line() > 0)
-    return {ErrorKind::bad_input, cat(where_, ":", mlperf_.first_line()), "events of MLPerf without a time of steps",
-            mlperf_.missing(), "keep the whole log, from run_start to run_stop"};
+    return {ErrorKind::bad_input, cat(where_, ":", mlperf_.first_line()), "MLPerf events without step times", mlperf_.missing(),
+            "keep the complete log, from run_start to run_stop"};
   return {ErrorKind::bad_input, cat(where_, ":1"), "no line that reports a training step",
           "step lines of Megatron-LM, Megatron-Bridge, NeMo, torchtitan, nanotron, DeepSpeed, the Hugging Face Trainer or MLPerf",
-          "docs/file-formats.md#calibration shows a line of each; a run of another framework can be given as a record"};
+          "docs/file-formats.md#calibration shows a line of each; give a run of another framework as a record"};
 }
 
 Result<StepLog> LogReader::finish() {

@@ -44,7 +44,7 @@ void Mapper::map_tensor_groups() {
                                    [&](const NodeGroup& group) { return group.devices_per_node < run_.strategy.tp; });
   if (!r_.mixture.network.stated() || !between) return;
   own_engine().coefficients.tensor_communication = 1.0;
-  used("tensor communication", "the closed form", "its factor was fitted inside nodes; these tensor groups lie between nodes");
+  used("tensor communication", "the closed form", "its factor was fitted inside nodes; these tensor groups span nodes");
 }
 
 void Mapper::map_update_in_host_memory() {
@@ -53,7 +53,7 @@ void Mapper::map_update_in_host_memory() {
   const double seconds = parameters * (kBusBytes / kPageableBus + kHostBytes / kHostMemory);
   own_engine().coefficients.step_s += seconds;
   used("update", cat(base::fixed(seconds, 2), " s in host memory"),
-       "the record keeps the master copy there: 8 bytes a parameter over the bus at 3 GB/s, 16 of host memory at 10 GB/s "
+       "the record keeps the master copy there: 8 bytes per parameter over the bus at 3 GB/s, 16 of host memory at 10 GB/s "
        "(priors)");
 }
 
@@ -72,8 +72,8 @@ void Mapper::check_bytes_of_zero3() {
   const double bytes = kPassesOfZero3 * micro_batches * parameters * kHalf * (nodes - 1) / nodes;
   const double seconds = bytes * 8 / (*network.inter_gbps * 1e9);
   if (seconds <= *r_.measured.iteration_s) return;
-  skip("measured faster than its network carries",
-       cat("ZeRO 3 with ", base::fixed(micro_batches, 0), " micro-batches of ", run_.schedule.micro_batch, " a rank takes ",
+  skip("measured faster than its network allows",
+       cat("ZeRO 3 with ", base::fixed(micro_batches, 0), " micro-batches of ", run_.schedule.micro_batch, " per rank moves ",
            base::fixed(bytes * 1e-9, 0), " GB into every node, ", base::fixed(seconds, 1), " s at ",
            base::fixed(*network.inter_gbps, 1), " Gb/s; measured ", base::fixed(*r_.measured.iteration_s, 1), " s"));
 }

@@ -54,7 +54,7 @@ void Mapper::map_cluster() {
   if (skip_) return;
   const std::int64_t per_node = std::min(usual, devices);
   if (devices % per_node != 0)
-    return skip("gpu.count is no multiple of gpu.per_node",
+    return skip("gpu.count is not a multiple of gpu.per_node",
                 cat(std::to_string(devices), " on nodes of ", std::to_string(per_node)));
   base::JsonWriter w;
   w.compact_next().begin_object();
@@ -127,7 +127,7 @@ std::int64_t Mapper::device_count() {
     const std::int64_t model = r_.tp.value_or(1) * r_.pp.value_or(1) * r_.cp.value_or(1);
     const std::int64_t n = model >= 1 && model < 8 && 8 % model == 0 ? 8 : model;
     if (n < 1 || n > (1 << 20)) skip("gpu.count missing and degrees out of range");
-    used("gpu.count", std::to_string(n), "for memory alone: one node, or tp · pp · cp; nothing is sharded over replicas");
+    used("gpu.count", std::to_string(n), "for memory only: one node, or tp · pp · cp; nothing is sharded over replicas");
     run_.time_known = false;
     return std::max<std::int64_t>(1, n);
   }

@@ -188,10 +188,10 @@ void Mapper::map_mixed_cluster() {
   run_.job.cluster = std::move(cluster).value();
   run_.job.cluster_source = w.text();
   used("network",
-       regions ? cat(run_.job.cluster.groups.size(), " regions") : cat(base::fixed(*network.inter_gbps, 1), " Gb/s a node"),
+       regions ? cat(run_.job.cluster.groups.size(), " regions") : cat(base::fixed(*network.inter_gbps, 1), " Gb/s per node"),
        "network of the record, TCP over Ethernet");
   if (r_.gpu.count && *r_.gpu.count != run_.job.cluster.devices())
-    skip("gpu.count is not that of device_groups", cat(*r_.gpu.count, " and ", run_.job.cluster.devices()));
+    skip("gpu.count differs from device_groups", cat(*r_.gpu.count, " and ", run_.job.cluster.devices()));
 }
 
 }  // namespace espalier::runs

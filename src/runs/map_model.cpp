@@ -26,7 +26,7 @@ void Mapper::map_model() {
     const bool encoder = s.encoder_only;
     s = arguments_->flags;
     s.encoder_only = encoder;
-    used("architecture flags", "as the command line", "Megatron-LM megatron/training/arguments.py, flags of the record");
+    used("architecture flags", "as on the command line", "Megatron-LM megatron/training/arguments.py, flags of the record");
   } else {
     used("architecture", architecture->match.front(), architecture->source);
   }
@@ -58,7 +58,7 @@ void Mapper::map_sizes() {
   if (!sizes) return skip("architecture unknown", r_.model.name.empty() ? "no model.name" : r_.model.name);
   if (arguments_) {
     DecoderShape s = arguments_->flags;
-    used("architecture flags", "as the command line", "Megatron-LM megatron/training/arguments.py, flags of the record");
+    used("architecture flags", "as on the command line", "Megatron-LM megatron/training/arguments.py, flags of the record");
     fill_sizes(s);
     return skip_ ? void() : build_model(s);
   }
@@ -85,8 +85,7 @@ void Mapper::fill_sizes(DecoderShape& s) {
   if (!vocabulary && arguments_) vocabulary = arguments_->vocabulary;
   if (!vocabulary && r_.mixture.network.stated()) {
     vocabulary = kNoVocabulary;
-    used("vocab", std::to_string(kNoVocabulary),
-         "none in a record that states its network: embedding and loss are counted as nothing");
+    used("vocab", std::to_string(kNoVocabulary), "none in a record that states its network: embedding and loss do not count");
   }
   s.vocabulary = count(vocabulary, "vocab");
   if (r_.model.experts && *r_.model.experts > 1) {

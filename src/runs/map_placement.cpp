@@ -65,7 +65,7 @@ void Mapper::place_ranks(Plan& plan) {
     move_devices(plan, order);
     plan = planner::placed(run_.job, *find_engine(run_.job.engine), plan);
     used("placement", "searched",
-         "scheduled placements are not part of the record: the best that the search finds for its degrees");
+         "scheduled placements are not part of the record: the search finds the best one for its degrees");
     return;
   }
   if (job::mentions(m.placement, {"random"})) {
@@ -76,7 +76,7 @@ void Mapper::place_ranks(Plan& plan) {
     for (std::size_t rank = 0; rank < devices; ++rank) {
       const std::int64_t place = rank < map->second.size() ? map->second[rank] : -1;
       if (place < 0 || place >= static_cast<std::int64_t>(devices) || seen[static_cast<std::size_t>(place)]++ > 0)
-        return skip("placement unknown", cat("the map of seed ", *m.seed));
+        return skip("placement unknown", cat("the map for seed ", *m.seed));
       moved[rank] = order[static_cast<std::size_t>(place)];
     }
     order = std::move(moved);
@@ -97,7 +97,7 @@ void Mapper::place_layers(Plan& plan) {
   // (megatron/model/gpt2_model.py).
   const std::int64_t before = entries == blocks ? 0 : entries == blocks + 6 ? 2 : entries == blocks + 2 ? 1 : -1;
   if (before < 0 || stages.size() != plan.only_pipeline().stages.size())
-    return skip("stages of unknown layers", cat(entries, " entries"));
+    return skip("stages with unknown layers", cat(entries, " entries"));
   std::int64_t next = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const std::int64_t until = std::clamp<std::int64_t>(stages[i].layer_range[1] - before, 0, blocks);

@@ -24,7 +24,7 @@ void Mapper::map_degrees() {
   const EngineModel* engine = find_engine(run_.job.engine);
   if (r_.mixture.network.stated() && s.dp > 1 && c.stages > 1 && !engine->runs.orders.empty())
     s.order = engine->runs.orders.front();
-  if (!r_.dp) used("dp", "what is left of the devices", "gpu.count / (tp · pp · cp)");
+  if (!r_.dp) used("dp", "the remaining devices", "gpu.count / (tp · pp · cp)");
   map_sequence_parallel();
   map_experts();
   map_schedule();
@@ -37,7 +37,7 @@ void Mapper::map_sequence_parallel() {
   if (kind.empty() && r_.sp) kind = *r_.sp ? "megatron" : "none";
   if (kind.empty() && r_.mixture.network.stated()) {
     kind = "none";
-    used("sp", kind, "Megatron-LM --sequence-parallel is off unless given (megatron/training/arguments.py)");
+    used("sp", kind, "Megatron-LM's --sequence-parallel is off by default (megatron/training/arguments.py)");
   }
   if (kind.empty()) {
     const auto* d = framework_default("sp");
@@ -77,7 +77,7 @@ void Mapper::split_experts_that_fit() {
   const std::int64_t devices = std::int64_t{s.tp} * s.cp * data;
   if (s.etp == 1 || devices % (std::int64_t{s.ep} * s.etp) == 0) return;
   s.etp = 1;
-  used("etp", "1", "tp would not divide the devices of a stage together with ep");
+  used("etp", "1", "tp and ep together would not divide the devices of a stage");
 }
 
 std::int32_t Mapper::expert_degree() {
@@ -126,7 +126,7 @@ void Mapper::map_schedule() {
   // Two chunks make the V of ZB-V; the others have one.
   const std::int64_t own = kind == ScheduleKind::zb_v ? 2 : 1;
   if (kind != ScheduleKind::interleaved && chunks > 1 && chunks != own)
-    return skip("vpp does not fit the schedule", cat(name, " with ", std::to_string(chunks), " chunks a stage"));
+    return skip("vpp does not fit the schedule", cat(name, " with ", std::to_string(chunks), " chunks per stage"));
   c.kind = kind;
   c.virtual_stages = static_cast<std::int32_t>(kind == ScheduleKind::interleaved ? count(chunks, "vpp") : own);
 }
@@ -149,7 +149,7 @@ void Mapper::map_zero() {
   if (*stage == 3 && run_.schedule.stages > 1 && (family == EngineFamily::fsdp || family == EngineFamily::torchtitan)) {
     stage = 1;
     used("zero_stage", "1",
-         "fully_shard under a pipeline keeps parameters gathered and reduces gradients after the last micro-batch "
+         "fully_shard in a pipeline keeps parameters gathered and reduces gradients after the last micro-batch "
          "(torchtitan parallelism.fsdp_reshard_after_forward default; torch.distributed.pipelining stage.py)");
   }
   if (*stage > 3) return skip("zero_stage unknown", std::to_string(*stage));
@@ -172,7 +172,7 @@ void Mapper::recompute_share(double share) {
   const double blocks = static_cast<double>(run_.job.model.blocks()) / chunks;
   const auto again = static_cast<std::int32_t>(std::lround(share * blocks));
   if (again > 0) run_.strategy.recompute = {RecomputeKind::full, again};
-  used("recomputed blocks", std::to_string(again), "share of the operators that the record says are computed again");
+  used("recomputed blocks", std::to_string(again), "share of the operators that are recomputed according to the record");
 }
 
 void Mapper::map_recompute() {
@@ -202,7 +202,7 @@ void Mapper::map_recompute() {
   if (kind.find("subset") != std::string::npos) {
     recompute.kind = RecomputeKind::full;
     run_.recompute_what_does_not_fit = true;
-    used("recomputed blocks", "as many as memory requires", "the record names a subset of the blocks, not its size");
+    used("recomputed blocks", "the number that memory requires", "the record names a subset of the blocks, not its size");
   } else if (const auto every = every_nth(kind)) {
     recompute.kind = RecomputeKind::full;
     recompute.layers = static_cast<std::int32_t>(std::max<std::int64_t>(1, run_.job.model.blocks() / *every));

@@ -110,7 +110,7 @@ void Mapper::check_status() {
   else if (status != "ok" && status != "oom" && status != "crashed_or_oom")
     skip(cat("status ", status));
   if (job::mentions(r_.framework, {"hivemind", "asynchronous", "delayed averaging"}))
-    skip("asynchronous training", "replicas average when a target batch is reached: there is no step that all of them take");
+    skip("asynchronous training", "replicas average when a target batch is reached: there is no common step");
   // Several kinds of devices on one usual network would be another run.
   const RunMixture& mixture = r_.mixture;
   if (!mixture.groups.empty() && !mixture.network.stated() && (mixture.groups.size() > 1 || mixture.network.given))
@@ -144,14 +144,14 @@ void Mapper::choose_framework() {
   auto engine = std::make_shared<EngineModel>(*find_engine(run_.job.engine));
   apply_memory_flags(r_, unfused, *engine);
   run_.job.engine_model = std::move(engine);
-  used("engine flags", run_.job.engine, "flags of the record: attention, gradients, padding of the vocabulary, workspaces");
+  used("engine flags", run_.job.engine, "flags of the record: attention, gradients, vocabulary padding, workspaces");
 }
 
 bool Mapper::choose_attention() {
   if (!arguments_ || run_.job.engine != "megatron-core" || r_.cp.value_or(1) > 1) return false;
   if (arguments_->unfused_attention) {
     run_.job.engine = "megatron-core-unfused";
-    used("engine", run_.job.engine, "--attention-backend unfused or local keeps the scores");
+    used("engine", run_.job.engine, "--attention-backend unfused or local stores the scores");
     return true;
   }
   if (!arguments_->deterministic) return false;
@@ -195,7 +195,7 @@ void Mapper::map_state() {
   for (const job::FrameworkDefault::State& state : framework_->states) {
     if (run_.job.engine.find("+" + state.option) != std::string::npos || !holds(state)) continue;
     run_.job.engine.append("+").append(state.option);
-    if (find_engine(run_.job.engine) == nullptr) return skip("engine without the state of its runs", run_.job.engine);
+    if (find_engine(run_.job.engine) == nullptr) return skip("engine without the state of these runs", run_.job.engine);
     used("engine", run_.job.engine, state.source);
   }
 }
@@ -232,8 +232,8 @@ void Mapper::map_memory() {
     group.host.memory = Bytes(static_cast<std::int64_t>(kGraceMemory * devices));
     group.host.memory_bandwidth = BytesPerSecond(kGraceBandwidth * devices);
     group.host.link = BytesPerSecond(kGraceLink);
-    used("host", "half a Grace a device: 240 GB, 256 GB/s, 225 GB/s each way",
-         "the catalogue has no host of this device; NVLink-C2C of GB200, 900 GB/s both ways over two devices");
+    used("host", "half a Grace per device: 240 GB, 256 GB/s, 225 GB/s each way",
+         "the catalogue has no host for this device; NVLink-C2C of GB200 has 900 GB/s in both directions for two devices");
   }
 }
 
@@ -263,7 +263,7 @@ void Mapper::unknown_memory(const char* what, const std::string& words) {
 void Mapper::map_packed() {
   if (!r_.techniques.packed) return;
   if (framework_ == nullptr || framework_->packed_tokens == 0)
-    return used("packed sequences", "as one long sequence", "how long they are is not known of this framework");
+    return used("packed sequences", "as one long sequence", "their length is unknown for this framework");
   run_.job.training.lengths = {{{framework_->packed_tokens, 1}}, Packing::packed};
   used("packed sequences", cat(framework_->packed_tokens, " tokens each"), framework_->packed_source);
 }
@@ -299,7 +299,7 @@ void Mapper::map_training() {
                    : "LoRA among the record's techniques; assumed: NeMo's recipes, llama3_8b.finetune_recipe: dim 8, "
                      "target_modules [linear_qkv] "
                      "in performance mode");
-    if (const Status error = mark_trained(run_.job.model, t, "training")) return skip("adapters not known", error->found);
+    if (const Status error = mark_trained(run_.job.model, t, "training")) return skip("unknown adapters", error->found);
   }
   std::string precision = base::lower(r_.precision);
   if (precision.empty()) {

@@ -77,13 +77,13 @@ SizesChoice architecture_of_sizes(const RunRecord& record) {
   const RunModel& m = record.model;
   const bool wide = m.ffn && *m.ffn != 4 * *m.hidden;
   bool llama = wide || (m.kv_heads && *m.kv_heads != *m.heads) || m.experts.value_or(1) > 1;
-  std::string why = "the sizes alone: an MLP of 4 · hidden is GPT-2's, another width, shared keys or experts are Llama's";
+  std::string why = "only the sizes: an MLP of 4 · hidden indicates GPT-2; another width, shared keys or experts indicate Llama";
   if (m.params && *m.params > 0 && m.ffn && plausible(m)) {
     llama = miss(llama_flags(), record) < miss(gpt_flags(), record);
-    why = "the sizes alone: closer to the record's model.params";
+    why = "only the sizes: closer to the record's model.params";
   }
-  return llama ? SizesChoice{llama_flags(), "decoder like Llama", why + " (Touvron et al. 2023, arXiv 2302.13971)"}
-               : SizesChoice{gpt_flags(), "decoder like GPT-2", why + " (Radford et al. 2019)"};
+  return llama ? SizesChoice{llama_flags(), "Llama-like decoder", why + " (Touvron et al. 2023, arXiv 2302.13971)"}
+               : SizesChoice{gpt_flags(), "GPT-2-like decoder", why + " (Radford et al. 2019)"};
 }
 
 }  // namespace espalier::runs

@@ -141,7 +141,7 @@ Error not_json(std::string_view line, const std::string& place) {
   constexpr std::size_t kShown = 40;
   while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
   const std::string shown = base::in_quotes(line.substr(0, kShown)) + (line.size() > kShown ? " …" : "");
-  const std::string table = line.find(',') == std::string_view::npos ? "" : "a CSV table is not read; ";
+  const std::string table = line.find(',') == std::string_view::npos ? "" : "CSV tables are not supported; ";
   return Error{ErrorKind::bad_input, place, "text that is not JSON (" + shown + ")", "one JSON object per line (JSONL)",
                table + "docs/file-formats.md, \"Measured runs\", shows a record"};
 }
@@ -150,13 +150,14 @@ Error not_json(std::string_view line, const std::string& place) {
 Result<RunRecord> read_line(std::string_view line, std::int64_t number, const std::string& where) {
   const std::string place = where + ":" + std::to_string(number) + ":1";
   if (line.size() > kLineLimits.max_bytes)
-    return Error{ErrorKind::bad_input, place, std::to_string(line.size()) + " bytes in one line", "at most 4 MiB a line",
-                 "one record a line"};
+    return Error{ErrorKind::bad_input, place, std::to_string(line.size()) + " bytes in one line", "at most 4 MiB per line",
+                 "one record per line"};
   const auto document = base::read_json(line, where, kLineLimits);
   if (!document && line.find('{') == std::string_view::npos) return not_json(line, place);
   if (!document) return placed(document.error(), number, where);
   if (document->root.kind != NodeKind::mapping)
-    return Error{ErrorKind::bad_input, place, std::string(to_string(document->root.kind)), "a JSON object", "one record a line"};
+    return Error{ErrorKind::bad_input, place, std::string(to_string(document->root.kind)), "a JSON object",
+                 "one record per line"};
   return read_record(document->root, number, where);
 }
 

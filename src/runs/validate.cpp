@@ -106,7 +106,7 @@ void recompute_if_needed(MappedRun& run, const PredictFunction& predict) {
   if (!without || without->fits) return;
   run.strategy.recompute = {RecomputeKind::full, 0};
   complete_configuration(run.job, run.strategy, run.schedule);
-  run.defaults.push_back({"recompute", "full", "the measured run does not fit without"});
+  run.defaults.push_back({"recompute", "full", "the measured run does not fit without it"});
 }
 
 /// Predicts a run from its measured durations, whatever else is missing.

@@ -23,7 +23,8 @@ namespace {
 constexpr std::array<std::string_view, 7> kFamilies{"gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"};
 
 Error refused(std::string where, std::string found, std::string expected) {
-  return {ErrorKind::bad_input, std::move(where), std::move(found), std::move(expected), "docs/runtime.md lists what is run"};
+  return {ErrorKind::bad_input, std::move(where), std::move(found), std::move(expected),
+          "docs/runtime.md lists what the runtime supports"};
 }
 
 Result<Activation> activation_of(const std::string& name) {
@@ -36,14 +37,14 @@ Result<Activation> activation_of(const std::string& name) {
 
 Status read_stretch(base::Reader& r, const std::string& type, const std::string& where, RotaryStretch& out) {
   if (type == "default") return {};
-  if (type != "linear" && type != "llama3") return refused(where, type, "rotary positions as they are, linear or llama3");
+  if (type != "linear" && type != "llama3") return refused(where, type, "unscaled, linear or llama3 rotary positions");
   out.kind = type == "linear" ? RotaryStretch::Kind::linear : RotaryStretch::Kind::llama3;
   out.factor = r.required_real("factor", 1, 1e6);
   if (out.kind == RotaryStretch::Kind::linear) return {};
   out.low = r.required_real("low_freq_factor", 1e-6, 1e6);
   out.high = r.required_real("high_freq_factor", 1e-6, 1e6);
   out.context = r.required_real("original_max_position_embeddings", 1, 1e12);
-  if (out.high <= out.low) return refused(where, "high_freq_factor no greater than low_freq_factor", "a greater one");
+  if (out.high <= out.low) return refused(where, "high_freq_factor not greater than low_freq_factor", "a greater one");
   return {};
 }
 
@@ -64,7 +65,7 @@ Status read_rotary(base::Reader& config, Architecture& out) {
 Status read_experts(base::Reader& config, const std::string& family, Architecture& out) {
   if (family == "qwen3_moe") out.normalised_experts = config.optional_bool("norm_topk_prob", false);
   if (config.optional_bool("output_router_logits", false))
-    return refused("model: output_router_logits", "true", "false: no loss balances the experts");
+    return refused("model: output_router_logits", "true", "false: a balancing loss for the experts is not supported");
   if (config.optional_real("router_jitter_noise", 0, 1, 0) > 0) return refused("model: router_jitter_noise", "noise", "0");
   return {};
 }
@@ -90,11 +91,11 @@ Status refused_layer(const LayerKind& kind) {
         break;
       case OperatorKind::linear:
         if (op.split == TpSplit::none)
-          return refused(where, "a linear that tensor parallelism does not split", "column, row or vocabulary");
+          return refused(where, "a linear layer that tensor parallelism does not split", "column, row or vocabulary");
         break;
       default: return refused(where, "an operator that the runtime does not compute", "a dense decoder");
     }
-    if (op.name == "head.softcap") return refused(where, "a cap on the logits", "none");
+    if (op.name == "head.softcap") return refused(where, "a softcap on the logits", "none");
   }
   return {};
 }
@@ -126,7 +127,7 @@ Status refused_degrees(const Operator& op, const Strategy& s, const std::string&
 Status refused_partition(const Plan& plan, const Pipeline& pipeline, const Stage& stage, const Strategy& s, const LayerKind& kind,
                          const std::string& where) {
   if (plan.training.precision != Precision::fp32)
-    return refused(where, "operators partitioned one by one in a mixed precision", "fp32");
+    return refused(where, "operators partitioned one by one in mixed precision", "fp32");
   const EngineModel* engine = find_engine(plan.engine);
   if (engine == nullptr) return refused("plan: $.engine", plan.engine, "a known engine");
   std::vector<std::int64_t> samples = stage.samples_per_replica;
@@ -136,14 +137,14 @@ Status refused_partition(const Plan& plan, const Pipeline& pipeline, const Stage
       return refused(cat(where, ": ", block.error().where), block.error().found, block.error().expected);
   for (const Stage& other : pipeline.stages)
     if (devices_of(other.devices).size() != devices_of(stage.devices).size())
-      return refused(where, "operators partitioned one by one beside stages of other sizes", "stages of equal sizes");
+      return refused(where, "operators partitioned one by one with stages of different sizes", "stages of equal sizes");
   return {};
 }
 
 Status refused_stage(const Plan& plan, const Pipeline& pipeline, const Stage& stage, const Model& model,
                      const std::string& where) {
   for (const std::int64_t samples : stage.samples_per_replica)
-    if (samples < 1) return refused(where + ".samples_per_replica", "a replica without samples", "some for each");
+    if (samples < 1) return refused(where + ".samples_per_replica", "a replica without samples", "some for each replica");
   for (const Chunk& chunk : stage.chunks)
     for (const LayerRange& range : chunk.ranges) {
       if (Status error = refused_strategy(range.strategy, where)) return error;
@@ -173,7 +174,7 @@ Status refused_copies(const Plan& plan, const Model& model) {
       return refused(
           cat("plan: $.pipelines[", copy.pipeline, "].stages[", copy.stage, "]"),
           cat("a copy of the token table as ", text_of(table_layout(copy.strategy)), " on ", copy.devices.size(), " devices"),
-          cat("as the embedding has it: ", text_of(table_layout(own.strategy)), " on ", own.devices.size()));
+          cat("like the embedding: ", text_of(table_layout(own.strategy)), " on ", own.devices.size()));
     }
   return {};
 }
@@ -227,7 +228,7 @@ Status not_runnable(const Plan& plan, const Model& model) {
   if (plan.training.optimizer != Optimizer::adam)
     return refused("plan: $.training.optimizer", std::string(to_string(plan.training.optimizer)), "adam");
   if (freezes_weights(plan.training)) return refused("plan: $.training", "adapters or frozen parts", "training of all weights");
-  if (plan.training.lengths.any()) return refused("plan: $.training.lengths", "lengths of sequences", "samples of one length");
+  if (plan.training.lengths.any()) return refused("plan: $.training.lengths", "lengths of sequences", "samples of equal length");
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
     for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
       if (Status error = refused_stage(plan, plan.pipelines[p], plan.pipelines[p].stages[i], model,

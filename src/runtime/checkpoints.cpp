@@ -73,7 +73,8 @@ Status Checkpoints::unlike(const storage::Manifest& manifest, const std::string&
   const auto refused = [&](std::string found, std::string expected) {
     return Error{ErrorKind::usage, where, std::move(found), std::move(expected), "another --checkpoint folder, or no --resume"};
   };
-  if (manifest.model != view_.plan->model_hash) return refused("a checkpoint of another model", "that of the plan");
+  if (manifest.model != view_.plan->model_hash)
+    return refused("a checkpoint of another model", "a checkpoint of the plan's model");
   if (manifest.training == training_) return {};
   const auto text = [](const storage::TrainingFacts& t) {
     return cat("global batch ", t.global_batch, ", sequence length ", t.sequence_length, ", seed ", t.seed, ", data ",
@@ -114,7 +115,7 @@ Result<std::int64_t> Checkpoints::resume(const std::function<void(const std::str
       if (listed.size() < 1900) listed += cat(step, " ");
   listed = texts_of_all(listed, world_).front();
   if (listed.empty()) {
-    say(cat(options_.folder, " has no complete checkpoint: the run begins at its beginning"));
+    say(cat(options_.folder, " has no complete checkpoint: the run starts from the beginning"));
     return std::int64_t{0};
   }
   Status last;
@@ -130,7 +131,7 @@ Result<std::int64_t> Checkpoints::resume(const std::function<void(const std::str
       return *updates;
     }
     if (last->kind != ErrorKind::bad_input) return *last;
-    say(cat("passed over: ", last->message()));
+    say(cat("skipped: ", last->message()));
   }
   return *last;
 }

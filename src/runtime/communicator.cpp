@@ -506,7 +506,7 @@ Status Meeting::agree(const std::string& name, const std::string& text) {
     try {
       return text_of(key(rank));
     } catch (const std::exception&) {
-      throw std::runtime_error("rank " + std::to_string(rank) + " did not come within the time-out");
+      throw std::runtime_error("rank " + std::to_string(rank) + " did not join within the time-out");
     }
   };
   if (impl_->at.rank == 0) {
@@ -525,7 +525,7 @@ Status Meeting::agree(const std::string& name, const std::string& text) {
   if (said == "=") return {};
   const std::size_t first = said.find('\n'), second = said.find('\n', first + 1);
   return Error{ErrorKind::bad_input, "rank " + said.substr(0, first), said.substr(first + 1, second - first - 1),
-               "what rank 0 was started with: " + said.substr(second + 1), "one plan and the same flags for every rank"};
+               "the settings of rank 0: " + said.substr(second + 1), "one plan and the same flags for every rank"};
 }
 
 std::unique_ptr<Communicator> Meeting::group(const std::string& name, const std::vector<int>& members) {

@@ -181,10 +181,11 @@ Status probe_network(const Probe& probe, Meeting& meeting) {
     if (meeting.rank() != 0) return {};
     std::ofstream file(probe.out);
     file << text << std::flush;
-    if (!file) return Error{ErrorKind::bad_input, probe.out, "a file that cannot be written", "a place for the measurements", ""};
+    if (!file)
+      return Error{ErrorKind::bad_input, probe.out, "a file that cannot be written", "a writable path for the measurements", ""};
     return {};
   } catch (const std::exception& error) {
-    return Error{ErrorKind::limit, "profile --network", error.what(), "all ranks to take part until the end", ""};
+    return Error{ErrorKind::limit, "profile --network", error.what(), "all ranks to run to the end", ""};
   }
 }
 

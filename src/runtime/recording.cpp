@@ -44,7 +44,7 @@ Status write_recording(const std::string& path, const Recording& recording, Comm
   if (world != nullptr && world->rank() != 0) return {};
   std::ofstream file(path);
   file << text_of(recording, peaks) << std::flush;
-  if (!file) return Error{ErrorKind::bad_input, path, "a file that cannot be written", "a place for --record", ""};
+  if (!file) return Error{ErrorKind::bad_input, path, "a file that cannot be written", "a writable path for --record", ""};
   return {};
 }
 

@@ -193,7 +193,7 @@ Status StepClock::write(const std::string& path, const std::string& plan, Commun
   }
   std::ofstream file(path);
   file << to_json(out) << std::flush;
-  if (!file) return Error{ErrorKind::bad_input, path, "a file that cannot be written", "a place for --timeline", ""};
+  if (!file) return Error{ErrorKind::bad_input, path, "a file that cannot be written", "a writable path for --timeline", ""};
   return {};
 }
 

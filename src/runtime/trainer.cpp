@@ -68,8 +68,8 @@ std::string said_of(const Plan& plan, const TrainOptions& options) {
 }
 
 Error lost(const std::exception& failure) {
-  return {ErrorKind::limit, "run", cause_of(failure), "all ranks to take part until the end",
-          "the log of the rank that ended first says why"};
+  return {ErrorKind::limit, "run", cause_of(failure), "all ranks to run to the end",
+          "the log of the rank that ended first states why"};
 }
 
 /// Runs the steps. Exceptions of c10d pass through.
@@ -119,7 +119,7 @@ Status run(RankView view, const TrainOptions& options, const TokenSource& data, 
         step, looks ? [&](RankModel& m) { watching.first_gradients(gradients_of(m)); } : std::function<void(RankModel&)>());
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     if (!std::isfinite(result.loss))
-      return Error{ErrorKind::limit, cat("step ", step), "a loss that is no number", "a finite loss",
+      return Error{ErrorKind::limit, cat("step ", step), "a loss that is NaN or infinite", "a finite loss",
                    "a smaller --learning-rate"};
     if (step > begins) seconds += took.count();
     if (watching.step) watching.step({step, result.loss, result.gradient, took.count()});
@@ -163,7 +163,7 @@ Status train(const Plan& plan, const TrainOptions& options, Meeting& meeting, co
   const auto world = static_cast<int>(view.devices.size());
   if (world > meeting.world())
     return Error{ErrorKind::bad_input, "plan", cat(world, " devices"),
-                 cat("no more than the ", meeting.world(), " ranks that were started"), ""};
+                 cat("at most the ", meeting.world(), " ranks that were started"), ""};
   if (meeting.rank() >= world) return {};
   view.device = view.devices[static_cast<std::size_t>(meeting.rank())];
   const auto model = load_model(plan.model_source, "plan: $.model.source");

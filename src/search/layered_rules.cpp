@@ -45,30 +45,30 @@ bool admitted(const Space& space, Configuration own, std::int32_t blocks) {
 std::string fault_of(const Model& model, const Space& space, const LayerRange& r, const Schedule& schedule,
                      std::int64_t samples) {
   Configuration own{r.strategy, schedule};
-  if (samples % own.strategy.dp != 0) return "dp divides the samples of a micro-batch";
+  if (samples % own.strategy.dp != 0) return "dp must divide the samples of a micro-batch";
   own.schedule.micro_batch = static_cast<std::int32_t>(samples / own.strategy.dp);
-  if (schedule.stages > 1 && own.strategy.order == RankOrder::tp_cp_pp_dp) return "pp is outermost in the order of ranks";
+  if (schedule.stages > 1 && own.strategy.order == RankOrder::tp_cp_pp_dp) return "pp must be outermost in the rank order";
   const Recompute& recompute = r.strategy.recompute;
   const std::int32_t blocks = blocks_of(model, r);
   const bool counted =
       recompute.kind == RecomputeKind::full ? recompute.layers >= 1 && recompute.layers <= blocks : recompute.layers == 0;
-  if (!counted) return "recomputation counts blocks of its range";
-  return admitted(space, own, blocks) ? "" : "every strategy is one of the job's space";
+  if (!counted) return "recomputation must count blocks of its range";
+  return admitted(space, own, blocks) ? "" : "every strategy must be in the job's space";
 }
 
 }  // namespace
 
 std::string layered_fault(const Model& model, const Space& space, const LayeredConfiguration& c) {
-  if (!contiguous(model, c)) return "chunks are contiguous, not empty, and hold all layers";
-  if (c.schedule.virtual_stages > kMostLayerwiseChunks) return "at most 8 chunks a stage";
+  if (!contiguous(model, c)) return "chunks must be contiguous and non-empty, and hold all layers";
+  if (c.schedule.virtual_stages > kMostLayerwiseChunks) return "at most 8 chunks per stage";
   const std::int64_t samples = std::int64_t{c.schedule.micro_batch} * c.chunks.front().front().strategy.dp;
   const Overlap on = overlap_of(c);
   const bool experts = has_experts(model);
   if (tied_table(model) && table_layout(c.chunks.front().front().strategy) != table_layout(c.chunks.back().back().strategy))
-    return "embedding and head that share a table have it in one layout";
+    return "embedding and head that share a table must use the same layout";
   for (const auto& ranges : c.chunks) {
     for (const LayerRange& r : ranges) {
-      if (with_overlap(r.strategy, on, experts) != r.strategy) return "one switch of overlap for the whole plan";
+      if (with_overlap(r.strategy, on, experts) != r.strategy) return "overlap must be the same in the whole plan";
       if (std::string fault = fault_of(model, space, r, c.schedule, samples); !fault.empty()) return fault;
     }
   }

@@ -51,8 +51,8 @@ Status BlockSpace::add_options(const PartitionRules& rules, const PartitionWeigh
     });
     if (sequences.empty())
       return Error{ErrorKind::infeasible, "operator " + node.shape.name,
-                   "no partition over " + std::to_string(1 << bits) + " devices", "dimensions that 2, 4, 8 … divide",
-                   "fewer devices, or a batch that a power of two divides"};
+                   "no partition over " + std::to_string(1 << bits) + " devices", "dimensions divisible by 2, 4, 8 …",
+                   "fewer devices, or a batch divisible by a power of two"};
     const int output = output_tensor(node.shape);
     auto& options = problem_.nodes[n];
     options.reserve(sequences.size());
@@ -94,7 +94,7 @@ Result<std::unique_ptr<BlockSpace>> BlockSpace::make(const cost::CostContext& co
                                                      const PartitionWeights& weights) {
   if (!cost::PartitionFabric::supports(context.fabric.tensor_levels, bits) ||
       !cost::PartitionFabric::supports(context.fabric.data_levels, bits))
-    return Error{ErrorKind::bad_input, "cluster", "nodes or levels that do not hold a power of two of devices",
+    return Error{ErrorKind::bad_input, "cluster", "nodes or levels whose number of devices is not a power of two",
                  "2, 4, 8 … devices at every level", "partition sequences split by bits of the device number"};
   std::unique_ptr<BlockSpace> space(new BlockSpace(context, bits));
   space->weights_ = weights;

@@ -5,12 +5,13 @@ namespace espalier::search {
 
 const std::array<PruningRule, kPrunings>& pruning_rules() {
   static constexpr std::array<PruningRule, kPrunings> rules = {{
-      {Pruning::layer_memory, "layer-memory", "even the leanest form of these degrees exceeds the memory limit"},
-      {Pruning::layer_bound, "layer-bound", "the work of these degrees alone takes longer than the incumbent"},
+      {Pruning::layer_memory, "layer-memory", "even the configuration of these degrees with the least memory exceeds the limit"},
+      {Pruning::layer_bound, "layer-bound", "the compute of these degrees alone takes longer than the incumbent"},
       {Pruning::schedule_bound, "schedule-bound", "the pipeline of this schedule cannot beat the incumbent"},
       {Pruning::shard_bound, "shard-bound", "this ZeRO stage and shard group cannot beat the incumbent"},
       {Pruning::memory, "memory", "the configuration exceeds the memory limit"},
-      {Pruning::recompute_ladder, "recompute-ladder", "less recomputation is already slower than the incumbent"},
+      {Pruning::recompute_ladder, "recompute-ladder",
+       "the same configuration with less recomputation is already slower than the incumbent"},
       {Pruning::bound, "bound", "the lower bound of the configuration exceeds the incumbent"},
       {Pruning::pipeline_floor, "pipeline-floor",
        "its pipeline without data-parallel communication is already slower than the incumbent"},

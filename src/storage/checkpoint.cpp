@@ -188,7 +188,7 @@ Result<std::string_view> Checkpoint::array_of(const Place& place, StateArray arr
     return bytes;
   }
   return damaged_checkpoint((*file)->path(), cat("no tensor ", name, " of ", elements_of(piece.elements), " elements"),
-                            "what its index says");
+                            "the entry of its index");
 }
 
 Status Checkpoint::verify(std::size_t rank) {

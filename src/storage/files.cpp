@@ -16,8 +16,7 @@
 namespace espalier::storage {
 
 Error unwritable_file(const std::string& path, int reason) {
-  return {ErrorKind::limit, path, std::strerror(reason), "a file that can be written",
-          reason == ENOSPC ? "the disk is full" : ""};
+  return {ErrorKind::limit, path, std::strerror(reason), "a writable file", reason == ENOSPC ? "the disk is full" : ""};
 }
 
 // ---- reading ------------------------------------------------------------------------------------------------------
@@ -38,7 +37,7 @@ class MappedFile::Mapping {
 };
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  const auto refused = [&](const char* why) { return Error{ErrorKind::bad_input, path, why, "a file that can be read", ""}; };
+  const auto refused = [&](const char* why) { return Error{ErrorKind::bad_input, path, why, "a readable file", ""}; };
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return refused(std::strerror(errno));
   struct stat facts {};
@@ -47,7 +46,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   void* at = size > 0 ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0) : nullptr;
   const int reason = errno;
   close(descriptor);
-  if (!regular) return refused("no regular file");
+  if (!regular) return refused("not a regular file");
   if (at == MAP_FAILED) return refused(std::strerror(reason));
   MappedFile file;
   file.path_ = path;

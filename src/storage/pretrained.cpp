@@ -37,13 +37,13 @@ Status find_tensor(TensorBlock& block, const TensorFolder& folder, const Model& 
     const std::string where = cat(folder.file_of(name), ": ", name);
     if (tensor->shape != block.shape)
       return Error{ErrorKind::bad_input, where, cat("shape ", shape_text(tensor->shape)),
-                   cat(shape_text(block.shape), ", as the model of the plan has it"), "weights of another model?"};
+                   cat(shape_text(block.shape), ", as in the plan's model"), "weights of another model?"};
     if (!tensor->type.real)
       return Error{ErrorKind::bad_input, where, cat("type ", tensor->type.name), "F32, BF16, F16 or F64", ""};
     block.tensor = name;
     return {};
   }
-  return Error{ErrorKind::bad_input, path, cat("no tensor ", block.tensor), "all parameters of the model of the plan", ""};
+  return Error{ErrorKind::bad_input, path, cat("no tensor ", block.tensor), "all parameters of the plan's model", ""};
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ Result<Pretrained> Pretrained::open(const std::string& path, const Model& model)
     }
   for (const std::string& name : folder->names())
     if (used.count(name) == 0 && !is_no_parameter(name, model))
-      return Error{ErrorKind::bad_input, folder->file_of(name), cat("tensor ", name), "only parameters of the model of the plan",
+      return Error{ErrorKind::bad_input, folder->file_of(name), cat("tensor ", name), "only parameters of the plan's model",
                    "weights of another model?"};
   Pretrained out;
   out.folder_ = std::move(*folder);

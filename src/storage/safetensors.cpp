@@ -40,7 +40,7 @@ std::string type_names() {
 }
 
 Error damaged_file(const std::string& where, std::string found, std::string expected) {
-  return {ErrorKind::bad_input, where, std::move(found), std::move(expected), "the file is cut or no safetensors file"};
+  return {ErrorKind::bad_input, where, std::move(found), std::move(expected), "the file is truncated or not a safetensors file"};
 }
 
 /// Returns the number of elements of a shape; nothing where it exceeds what a file can hold.
@@ -72,7 +72,7 @@ void read_entry(base::Reader& reader, const std::string& name, std::vector<Tenso
   if (!elements || *elements * known->bytes != entry.end - entry.begin)
     return reader.fail(
         "data_offsets", cat(entry.end - entry.begin, " bytes"),
-        elements ? cat(*elements * known->bytes, " bytes, as shape and type say") : "a shape that a file can hold");
+        elements ? cat(*elements * known->bytes, " bytes, as shape and type require") : "a shape that fits in a file");
   out.push_back(std::move(entry));
 }
 
@@ -89,11 +89,11 @@ Status check_coverage(std::vector<TensorEntry>& tensors, std::int64_t buffer_byt
   for (const TensorEntry& tensor : tensors) {
     if (tensor.begin != at)
       return damaged_file(where, cat("tensor ", tensor.name, " from byte ", tensor.begin),
-                          cat("from byte ", at, ", where the one before it ends"));
+                          cat("from byte ", at, ", the end of the tensor before it"));
     at = tensor.end;
   }
   if (at != buffer_bytes)
-    return damaged_file(where, cat(buffer_bytes, " bytes of tensors"), cat(at, " bytes, as the header says"));
+    return damaged_file(where, cat(buffer_bytes, " bytes of tensors"), cat(at, " bytes, as stated in the header"));
   return {};
 }
 
@@ -112,7 +112,8 @@ Result<TensorHeader> read_tensor_header(std::string_view bytes, const std::strin
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < 8; ++i) length |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
   if (length > kLargestHeader || length > bytes.size() - 8)
-    return damaged_file(where, cat("a header of ", length, " bytes in a file of ", bytes.size()), "a header that the file holds");
+    return damaged_file(where, cat("a header of ", length, " bytes in a file of ", bytes.size()),
+                        "a header that fits in the file");
   base::Limits limits;
   limits.max_bytes = kLargestHeader;
   limits.max_nodes = 20'000'000;
@@ -123,7 +124,7 @@ Result<TensorHeader> read_tensor_header(std::string_view bytes, const std::strin
   TensorHeader out;
   out.buffer = static_cast<std::int64_t>(8 + length);
   if (document->root.kind != base::NodeKind::mapping)
-    return damaged_file(where, "a header that is no mapping", "tensors by name");
+    return damaged_file(where, "a header that is not a mapping", "tensors by name");
   for (const auto& [name, value] : document->root.members) {
     if (name == "__metadata__") continue;
     base::Reader entry = root.child(name, true);
@@ -254,7 +255,7 @@ Status TensorFolder::add_index(const std::string& folder, const std::string& ind
     });
     for (const std::string& name : names)
       if (tensors_.count(name) == 0)
-        return Error{ErrorKind::bad_input, opened->path(), cat("no tensor ", name), "what the index says of it", index};
+        return Error{ErrorKind::bad_input, opened->path(), cat("no tensor ", name), "the tensor that the index lists", index};
   }
   return {};
 }

@@ -96,7 +96,7 @@ TEST(Safetensors, EveryDamageIsRefused) {
   const Wrong all[] = {
       {"cut", R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "4 bytes of tensors", 4},
       {"long", R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "12 bytes of tensors", 12},
-      {"size", R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "12 bytes, as shape and type say", 8},
+      {"size", R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "12 bytes, as shape and type require", 8},
       {"overlap", R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"y":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
        "tensor y from byte 2", 6},
       {"hole", R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"y":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}})",
@@ -105,11 +105,11 @@ TEST(Safetensors, EveryDamageIsRefused) {
       {"type", R"({"x":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", "F31", 4},
       {"no shape", R"({"x":{"dtype":"F32","data_offsets":[0,4]}})", "a list of extents", 4},
       {"huge", R"({"x":{"dtype":"U8","shape":[1099511627776,1099511627776],"data_offsets":[0,4]}})",
-       "a shape that a file can hold", 4},
+       "a shape that fits in a file", 4},
       {"twice", R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
        "x", 1},
       {"unknown key", R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"stride":[1]}})", "stride", 1},
-      {"no mapping", R"([1])", "no mapping", 0},
+      {"no mapping", R"([1])", "not a mapping", 0},
       {"no JSON", R"({"x")", "", 0},
   };
   for (const Wrong& wrong : all) {

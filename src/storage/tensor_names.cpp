@@ -254,7 +254,7 @@ bool Naming::of_mlp(const Operator& op) {
 Result<std::vector<TensorBlock>> Naming::blocks() {
   for (const Operator& op : kind_.operators) {
     if (op.parameters > 0 && !beside_blocks(op) && !of_attention(op) && !of_mlp(op))
-      return Error{ErrorKind::bad_input, cat("model: ", kind_.name, " ", op.name), "parameters whose tensors are not known",
+      return Error{ErrorKind::bad_input, cat("model: ", kind_.name, " ", op.name), "parameters with unknown tensors",
                    "a decoder of docs/runtime.md", ""};
     first_ += op.parameters;
   }
@@ -269,7 +269,7 @@ Result<std::vector<TensorBlock>> blocks_of(const Model& model, std::int32_t laye
     std::vector<std::string_view> names;
     for (const NamedFamily& family : kFamilies) names.push_back(family.name);
     return Error{ErrorKind::bad_input, "model", cat("family ", model.family), base::joined(names),
-                 "names of tensors are those of a family"};
+                 "tensor names depend on the family"};
   }
   std::int64_t block = 0;
   for (std::int32_t l = 0; l < layer; ++l)

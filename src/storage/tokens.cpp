@@ -16,8 +16,7 @@ namespace {
 constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
 
 Error refused(const std::string& where, std::string found, std::string expected) {
-  return {ErrorKind::bad_input, where, std::move(found), std::move(expected),
-          "docs/runtime.md says which files of tokens are read"};
+  return {ErrorKind::bad_input, where, std::move(found), std::move(expected), "docs/runtime.md lists the supported token files"};
 }
 
 template <class T>
@@ -55,7 +54,7 @@ std::int64_t bytes_of(TokenType type) {
 
 Result<TokenIndex> read_token_index(std::string_view bytes, std::int64_t file_bytes, const std::string& where) {
   if (bytes.size() < IndexTables::kBegin || bytes.substr(0, kMagic.size()) != kMagic)
-    return refused(where, cat("another beginning, of ", bytes.size(), " bytes"), "an index of Megatron-LM");
+    return refused(where, cat("an unknown header, in ", bytes.size(), " bytes"), "an index of Megatron-LM");
   if (const auto version = number_at<std::uint64_t>(bytes, 9); version != 1)
     return refused(where, cat("version ", version), "version 1");
   const auto code = number_at<std::uint8_t>(bytes, 17);
@@ -77,7 +76,7 @@ Result<TokenIndex> read_token_index(std::string_view bytes, std::int64_t file_by
     out.place.push_back(place);
     out.first.push_back(out.first.back() + length);
   }
-  if (out.first.back() < 2) return refused(where, cat(out.first.back(), " tokens"), "two at least");
+  if (out.first.back() < 2) return refused(where, cat(out.first.back(), " tokens"), "at least two");
   return out;
 }
 
@@ -97,7 +96,7 @@ Result<TokenFile> TokenFile::open(const std::string& path, std::int64_t vocabula
     if (!read) return read.error();
     out.index_ = std::move(*read);
   } else {
-    if (bytes < 4 || bytes % 2 != 0) return refused(path, cat(bytes, " bytes"), "tokens of 16 bits, two at least");
+    if (bytes < 4 || bytes % 2 != 0) return refused(path, cat(bytes, " bytes"), "16-bit tokens, at least two");
     out.index_.first = {0, bytes / 2};
     out.index_.place = {0};
   }

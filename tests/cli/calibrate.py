@@ -55,7 +55,7 @@ def every_command_takes_it(folder, calibration):
     words = ["estimate", JOB, *CONFIGURATION, "--json"]
     plain, own = (json.loads(call(*words, *more).stdout) for more in ([], ["--calibration", calibration]))
     expect(own["prediction"]["iteration_s"] != plain["prediction"]["iteration_s"], "the calibration changes the prediction")
-    expect("own runs" in own["prediction"]["confidence"]["basis"], "the confidence names it")
+    expect("of your runs" in own["prediction"]["confidence"]["basis"], "the confidence names it")
     expect("calibration" not in plain["plan"] and own["plan"]["calibration"]["name"] == "mine", "the plan holds it")
     job = folder / "job.yaml"
     job.write_text(JOB.read_text().replace("engine: megatron-core", f"calibration: {calibration}").replace("models/", f"{SOURCE}/models/"))

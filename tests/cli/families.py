@@ -16,8 +16,8 @@ import tempfile
 binary, root = sys.argv[1], pathlib.Path(sys.argv[2])
 CLUSTER = {"nodes": 1, "devices_per_node": 8, "device": "h100-sxm-80gb"}
 # These words mark notes on known keys that do not affect a size.
-NO_SIZE = ("routing limited to some groups", "no effect on size or cost is known", "is longer than", "the text alone", "are the length",
-           "max_position_embeddings", "storage format", "parameters are trained", "once a micro-batch, are not in the work")
+NO_SIZE = ("routing limited to some groups", "no effect on size or cost is known", "is longer than", "only the text model", "are the length",
+           "max_position_embeddings", "storage format", "parameters are trained", "is not counted as work")
 ONE_STAGE = ("albert", "zamba2")  # layers that use the same weights
 failures = []
 

@@ -155,7 +155,7 @@ def weights(folder):
     expect(max(losses) / min(losses) - 1 < 1e-5, f"the same loss: {losses}")
     (first / "model.safetensors").write_bytes((first / "model.safetensors").read_bytes()[:-4])
     ran = espalier("run", plan(folder, 2, "--pp", "2"), "--local", "--weights", str(first))
-    expect(ran.returncode == 3 and len(errors(ran.stderr)) == 1 and "as the header says" in ran.stderr, f"cut weights: {ran.stderr}")
+    expect(ran.returncode == 3 and len(errors(ran.stderr)) == 1 and "as stated in the header" in ran.stderr, f"cut weights: {ran.stderr}")
 
 
 def launcher(folder):
