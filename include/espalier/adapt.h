@@ -10,7 +10,8 @@
 // The actions:
 //   stay       keeps the plan; impossible where it runs on lost nodes
 //   shift      keeps the stages and redistributes the samples: a slow replica gets fewer, a broken one none
-//   re-place   keeps the plan and exchanges nodes: spare nodes replace lost ones, slow ones go where they matter least
+//   re-place   keeps the plan and exchanges nodes: spare nodes replace lost ones, and slow nodes move to where they
+// matter least
 //   reroute    sends the micro-batches of a lost stage to the same stage of the other replicas (ReCycle, Gandhi et al.,
 //              SOSP 2024)
 //   reshape    plans again for the changed cluster
@@ -34,16 +35,17 @@
 
 namespace espalier {
 
-/// Holds the prices of a move apart from the network: restart, storage and lost work.
+/// Holds the costs of a move other than network traffic: restart, storage and lost work.
 struct MoveOptions {
-  /// Seconds from the decision to the first new step when nothing moves. The default is an assumption: restarts of
+  /// Seconds from the decision to the first new step when no data moves. The default is an assumption: restarts of
   /// spot jobs are reported at 30 s to 300 s.
   double restart_s = 30;
   double warm_up_s = 0;  ///< extra time of the first steps, summed
-  /// Bytes per second that one device reads from a checkpoint while all devices read. The default is 2 TB/s over
-  /// 16,384 devices (Llama 3, sustained storage throughput).
+  /// Rate in bytes per second at which one device reads a checkpoint while all devices read. The default is 2 TB/s
+  /// over 16,384 devices (Llama 3, sustained storage throughput).
   double storage_per_device = 122e6;
-  bool storage_stated = false;    ///< the user stated the rate above; otherwise answers that read storage note it
+  bool storage_stated = false;    ///< the user stated the rate above; otherwise answers that read storage mention the
+                                  ///< default
   double checkpoint_age_s = 900;  ///< work since the last checkpoint: half of a 30-minute interval
 };
 
@@ -60,7 +62,7 @@ struct Move {
   std::int64_t kept_bytes = 0;     ///< already on devices of the new plan
   std::int64_t peer_bytes = 0;     ///< from devices that are still present
   std::int64_t storage_bytes = 0;  ///< from the last checkpoint: bytes that are lost, or slower to fetch from peers
-  std::int64_t lost_bytes = 0;     ///< bytes that no device holds any more
+  std::int64_t lost_bytes = 0;     ///< bytes that no device holds any longer
   std::vector<LinkLoad> links;     ///< links with traffic, busiest first
   double transfer_s = 0, storage_s = 0, rollback_s = 0, restart_s = 0, warm_up_s = 0;
   [[nodiscard]] double pause_s() const { return transfer_s + storage_s + rollback_s + restart_s + warm_up_s; }
@@ -81,11 +83,13 @@ struct Change {
   /// this order. None: the present plan stays.
   std::optional<Plan> plan;
   /// Holds the plan that was priced instead of `plan`, where the remaining devices cannot run a step of exactly the
-  /// global batch. It has the next larger batch, and time and move are its own. It is not meant to be run.
+  /// global batch. It has the next larger batch, and `iteration_ns` and `move` belong to it. It is not meant to be
+  /// run.
   std::optional<Plan> priced_as;
-  std::vector<std::int64_t> nodes;  ///< number in the whole cluster of each node of the plan's cluster
+  std::vector<std::int64_t> nodes;  ///< for each node of the plan's cluster, its number in the whole cluster
   std::int64_t iteration_ns = 0;    ///< a step after the action
-  /// True if `iteration_ns` is an upper bound because one figure stands for the network paths of all nodes of a group.
+  /// True if `iteration_ns` is an upper bound, because one figure describes the network paths of all nodes of a
+  /// group.
   bool upper_bound = false;
   Move move;
   std::int64_t gain_ns = 0;  ///< saved per step compared with staying; 0 where staying is impossible
@@ -98,14 +102,15 @@ struct Change {
 /// Lists the changes of a cluster: lost nodes, slow devices, narrow links and added nodes.
 struct Disturbance {
   std::vector<std::string> lost;  ///< "node:3"
-  /// Names "rank:17" or "node:2" with the factor on its durations, ≥ 1.
+  /// Pairs of "rank:17" or "node:2" and the factor by which its durations grow, ≥ 1.
   std::vector<std::pair<std::string, double>> slow;
-  /// Names "a-b", "node:2" or "rank:17" with the factor on its bandwidth, ≤ 1; a link with factor 0 is lost.
+  /// Pairs of "a-b", "node:2" or "rank:17" and the factor by which its bandwidth shrinks, ≤ 1; a link with factor 0
+  /// is lost.
   std::vector<std::pair<std::string, double>> links;
   std::vector<std::pair<std::string, std::int64_t>> added;  ///< group, and number of nodes
   [[nodiscard]] bool empty() const { return lost.empty() && slow.empty() && links.empty() && added.empty(); }
 };
-/// Reads "rank:17=1.2" as flags write it, with a number from `low` to `high`. Errors name the flag `where`.
+/// Parses "rank:17=1.2", the syntax of flags, with a number from `low` to `high`. Errors name the flag `where`.
 Result<std::pair<std::string, double>> named_factor(const std::string& text, const std::string& where, double low, double high);
 
 /// Holds the options of what_if(), survive() and replan().
@@ -126,7 +131,7 @@ struct WhatIf {
   std::size_t recommended = 0;             ///< index into `actions`
   double horizon_s = 0;                    ///< duration that the recommendation assumes; infinite: permanent
   std::int64_t before_ns = 0;              ///< a step before the change
-  std::optional<std::int64_t> if_stay_ns;  ///< a step if the plan stays; none: it cannot
+  std::optional<std::int64_t> if_stay_ns;  ///< a step if the plan stays; none: it cannot stay
   std::vector<std::string> notes;
   Disturbance what;    ///< the change that was asked about
   MoveOptions prices;  ///< prices that all moves use
@@ -147,7 +152,7 @@ struct LossClass {
 };
 /// Holds prepared plans for every loss of up to `most` nodes.
 struct Survival {
-  std::int64_t most = 0;  ///< most nodes that are lost at once
+  std::int64_t most = 0;  ///< largest number of nodes lost at once
   /// Counts the sets of 1 … `most` nodes, and those that have a plan. Enumerating every set proves the coverage.
   std::int64_t losses = 0, covered = 0;
   std::vector<LossClass> classes;

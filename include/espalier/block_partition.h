@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // BlockPartition describes how the operators of a transformer block are partitioned, one by one, over the devices of
-// a tensor group (Strategy::partition). Its text form is that of plan/operator_partition.h, "attn.qkv K,P2; attn.core
-// H,H; …". The constructor parses the text once and copies share the result, so that a strategy is cheap to copy.
-// Values compare and sort like their texts.
+// a tensor group (Strategy::partition). Its text form is defined in plan/operator_partition.h: "attn.qkv K,P2;
+// attn.core H,H; …". The constructor parses the text once, and copies share the result, so a strategy is cheap to
+// copy. Values compare and sort like their texts.
 #pragma once
 
 #include <compare>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fits a few coefficients to your own runs: reads measured steps and nccl-tests output, and returns a calibration file
-// with its held-out error. Coefficients start at the values shipped for the engine, and their priors hold them there,
+// with its held-out error. Coefficients start at the values shipped for the engine, and their priors pull them
+// towards these values:
 //
 //   minimise over θ   Σ_i w_i H( log(t_i(θ)/T_i) / σ_i ) + Σ_j ((θ_j − shipped_j)/σ_j)²
 //
@@ -44,14 +45,14 @@ struct MeasuredLog {
   std::int64_t warm_up = -1;  ///< step lines to skip at the start; −1: a fifth of them, and iterations 1 to 5
 };
 
-/// Holds the measurements to fit, and the device and engine that they belong to.
+/// Holds the measurements to fit, and their device and engine.
 struct CalibrationInputs {
   std::string device;              ///< catalogue name, or an unambiguous prefix of one ("h100-sxm")
   std::string engine;              ///< engine of all predictions; empty: the engine of each record
   std::vector<NamedText> records;  ///< measured runs, one JSON object per line (espalier/measured_runs.h)
   std::vector<MeasuredLog> logs;
   std::vector<NamedText> nccl_tests;  ///< output of all_reduce_perf and similar tests; fits the fabric
-  std::optional<Cluster> cluster;     ///< cluster that nccl-tests ran on; none: usual nodes of the device
+  std::optional<Cluster> cluster;     ///< cluster on which nccl-tests ran; none: usual nodes of the device
   int threads = 2;                    ///< number of threads; never changes the answer
 };
 
@@ -74,7 +75,7 @@ struct CalibrationResult {
   double level = 0.8, low = 1, high = 1;  ///< interval of a prediction, as factors on it
   std::vector<std::string> notes;
   std::string yaml;  ///< the calibration file, which jobs and read_calibration() accept
-  std::string file;  ///< path that the caller wrote it to, for to_text and to_json; empty: none
+  std::string file;  ///< path to which the caller wrote it, for to_text and to_json; empty: none
   std::shared_ptr<const calibrate::UserCalibration> details;  ///< data behind the tables of to_text
 };
 

@@ -13,8 +13,8 @@
 
 namespace espalier {
 
-/// Reads YAML or JSON. Unknown keys, values outside their physical range and any other schema are errors that name
-/// their place. `name` is the name of the calibration; empty: the file name of `where` without its extension.
+/// Reads YAML or JSON. Unknown keys, values outside their physical range and other schemas are errors that name their
+/// place. `name` is the name of the calibration; empty: the file name of `where` without its extension.
 Result<std::shared_ptr<const Calibration>> read_calibration(std::string_view text, const std::string& where,
                                                             const std::string& name = "");
 Result<std::shared_ptr<const Calibration>> read_calibration_file(const std::string& path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifies a finished plan again from its inputs, with code that shares nothing with cost, search and simulation.
-// Each Finding names its check (docs/acceptance.md). The checks cover structure, devices used once, layers covered,
+// Re-verifies a finished plan from its inputs, with code that shares nothing with cost, search and simulation. Each
+// Finding names its check (docs/acceptance.md). The checks cover structure, devices used once, layers covered,
 // memory, messages, freedom from deadlock, the iteration time against independent bounds, and engine rules.
 #pragma once
 
@@ -28,14 +28,14 @@ struct CheckOptions {
 Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOptions& options = {});
 
 /// Checks the plan of a result and every other figure in its result.json. `claimed` is the value that
-/// result_from_json read from `text`. Figures made by another build are not compared, and a finding reports that.
+/// result_from_json() read from `text`. Figures made by another build are not compared, and a finding reports that.
 Result<CheckReport> check_result(const Job& job, const PlannerResult& claimed, std::string_view text,
                                  const CheckOptions& options = {});
 
 /// Returns whether a document is the --json output of what-if, replan or --survive.
 bool is_answer_to_change(std::string_view text);
-/// Checks such a document from the plan and the change that it names: bytes moved, pauses, horizons and
-/// steps (docs/adapt.md, "Checked").
+/// Checks such a document against the plan and the change that it names: bytes moved, pauses, horizons and steps
+/// (docs/adapt.md, "Checked").
 Result<CheckReport> check_answer_to_change(std::string_view text, const std::string& where);
 
 /// Returns plain text; lay_out() wraps it for a terminal (espalier/text.h).

@@ -43,9 +43,9 @@ struct DeviceEfficiency {
   double sustained = 0.88;
   double sustained_fp8 = 1.0;  ///< share that 8-bit matrix products keep, relative to `sustained`
   double attention_max = 0.5;  ///< fused attention forward, head size 128, long sequences: fraction of peak
-  /// Counts the work per attention score apart from its two products (exponential, rescaling), in units of head size.
+  /// Work per attention score in addition to its two products (exponential, rescaling), in units of head size.
   double attention_softmax = 64;
-  /// Counts the keys that a query costs in addition to those it attends to: loads, the masked diagonal, the epilogue.
+  /// Overhead of a query, expressed as additional keys: loads, the masked diagonal, the epilogue.
   double attention_prologue = 200;
   /// Queries × heads must reach this number in flight to fill the device; the last blocks run alone.
   double attention_rows = 8000;
@@ -53,7 +53,7 @@ struct DeviceEfficiency {
   double attention_flash2 = 1.0;                ///< FlashAttention-2, relative to the device's own attention kernels
   double memory_max = 0.8;                      ///< fraction of the memory bandwidth that element-wise kernels reach
   Seconds kernel_launch{4.5e-6};                ///< CPU time to launch one kernel; it limits a stream of small kernels
-  Seconds kernel_floor{2.0e-6};                 ///< GPU time of a kernel apart from its work: start, ramp, tail
+  Seconds kernel_floor{2.0e-6};                 ///< GPU time of a kernel in addition to its work: start, ramp, tail
   double overlap_compute_slowdown = 1.1;        ///< κ_w: factor on compute while a collective overlaps it
   double overlap_communication_slowdown = 1.1;  ///< κ_c: factor on a collective while compute overlaps it
   /// κ_w grows by this much per unit of (bus rate of the collective / HBM bandwidth); see cost/collective.h.
@@ -70,14 +70,14 @@ struct DeviceKind {
   Bytes context_reserve;                         ///< CUDA context, NCCL channels, cuBLAS workspace: never for tensors
   BytesPerSecond memory_bandwidth;
   DeviceEfficiency efficiency;
-  double speed = 1;         ///< relative to the device of the catalogue, as at_speed() set it
+  double speed = 1;         ///< relative to the device of the catalogue; set by at_speed()
   bool calibrated = false;  ///< false: priors only, and answers are marked "uncalibrated"
   /// Names the shapes on which the efficiencies were fitted; beyond them, predictions extrapolate. Empty: priors.
   std::string calibration_range;
   std::vector<std::pair<std::string, std::string>> sources;  ///< field -> source of the figure
   [[nodiscard]] FlopsPerSecond peak_of(Precision p) const { return peak[static_cast<std::size_t>(p)]; }
-  /// Returns the same device with 1/factor of the time for all its computation: rates are multiplied by factor,
-  /// kernel launches and shortest kernels divided by it. Memory and links do not change.
+  /// Returns the same device with all computation faster by `factor`: it multiplies rates and divides kernel launches
+  /// and shortest kernels. Memory and links do not change.
   [[nodiscard]] DeviceKind at_speed(double factor) const;
   bool operator==(const DeviceKind&) const = default;
 };
@@ -109,10 +109,10 @@ struct FabricLevel {
   std::string name;
   FabricKind kind = FabricKind::other;
   /// Counts the devices in one domain of this level; a multiple of the span below. The outermost span may exceed the
-  /// devices of the cluster (a rack or pod that is not full).
+  /// number of devices in the cluster (a rack or pod that is not full).
   std::int64_t span = 1;
-  /// Holds the bandwidth per device and direction while all devices of the domain communicate. NICs are shared and
-  /// oversubscription is applied.
+  /// Holds the bandwidth per device and direction while all devices of the domain communicate. It includes shared
+  /// NICs and oversubscription.
   BytesPerSecond bandwidth;
   BytesPerSecond bandwidth_alone;  ///< one device while the others are idle (≥ bandwidth)
   /// Limits the rate of one pair of devices on direct links (mesh). A group of g reaches min(bandwidth,
@@ -120,14 +120,14 @@ struct FabricLevel {
   BytesPerSecond per_peer;
   Seconds latency;          ///< α of one hop of a small message
   double efficiency = 0.8;  ///< fraction of `bandwidth` that very large collectives reach (bus bandwidth / peak)
-  Seconds start;            ///< shortest time of a collective without its hops: launch and first signal
+  Seconds start;            ///< shortest time of a collective, excluding its hops: launch and first signal
   double ramp = 0.0;        ///< mid-sized messages take + ramp·√(latency part · bandwidth part); 0 … 2
   /// Adds this share of a ring step for a rank's own part: bytes · (1 + small_group/(g−1)), 0 … 1.
   double small_group = 0.0;
   double congestion = 0.0;            ///< bandwidth / (1 + congestion·log2(domains joined)), 0 … 0.5
   bool in_network_reduction = false;  ///< NVLS / SHARP: all-reduce moves each byte once
   /// Above 0, collectives follow Espalier's own runtime: tensors of up to this many bytes go directly from every rank
-  /// to every other, larger ones use rings, and there are no trees. 0: collectives follow NCCL.
+  /// to every other, and larger ones use rings. It has no trees. 0: collectives follow NCCL.
   double direct_bytes = 0;
   std::vector<LinkChange> trace;  ///< empty: constant
   bool operator==(const FabricLevel&) const = default;
@@ -141,19 +141,19 @@ struct DeviceSpeed {
   bool operator==(const DeviceSpeed&) const = default;
 };
 
-/// Describes the host of a node as the node's devices use it.
+/// Describes the host of a node from the point of view of its devices.
 struct Host {
   Bytes memory;                     ///< per node
   BytesPerSecond memory_bandwidth;  ///< per node, summed over its channels
   BytesPerSecond link;              ///< one device to host memory, per direction, with all devices active
-  /// Holds the figure of the file; 0: not stated. Readers copy it to
-  /// DeviceEfficiency::kernel_launch, the only one in use.
+  /// Holds the figure of the file; 0: not stated. Readers copy it to DeviceEfficiency::kernel_launch, the only figure
+  /// that is used.
   Seconds kernel_launch;
   [[nodiscard]] bool known() const { return memory.count() > 0 && memory_bandwidth.count() > 0 && link.count() > 0; }
   bool operator==(const Host&) const = default;
 };
 
-/// Describes a run of equal nodes.
+/// Describes a group of equal nodes.
 struct NodeGroup {
   std::string name;  ///< unique among groups and sites; "a", "b", … by position by default
   std::int64_t nodes = 1;
@@ -189,7 +189,7 @@ std::string_view to_string(LinkSharing sharing);
 /// Describes one direction between two groups or sites.
 struct GroupLink {
   std::string from, to;      ///< names of groups or sites
-  BytesPerSecond bandwidth;  ///< reached by bulk transfers and shared as `sharing` states
+  BytesPerSecond bandwidth;  ///< reached by bulk transfers; `sharing` states what shares it
   Seconds latency;
   LinkSharing sharing = LinkSharing::line;
   [[nodiscard]] std::string name() const { return from + "-" + to; }
@@ -208,7 +208,7 @@ struct EgressPrice {
 struct CapacityTrace {
   /// Names a link "a-b" (that direction), or the network connection of "node:3" or "rank:17" (both directions).
   std::string target;
-  std::vector<LinkChange> changes;  ///< by ascending time; factor 0 lets nothing through
+  std::vector<LinkChange> changes;  ///< by ascending time; with factor 0 no traffic passes
   bool operator==(const CapacityTrace&) const = default;
 };
 
@@ -225,7 +225,7 @@ struct TokenBucket {
 enum class ClusterEventKind : std::uint8_t {
   join,   ///< a missing node ("node:3") returns, or `value` nodes of a group, lowest numbers first
   leave,  ///< a node leaves, or `value` nodes of a group, highest numbers first
-  slow,   ///< computation on a node or device takes value × its usual time from now on (1: as usual again)
+  slow,   ///< computation on a node or device takes value × its usual time from now on (1: the usual time again)
   link,   ///< a link, or the network connection of a node or device, has value × its nominal bandwidth from now on
   route,  ///< traffic of a link goes through another group or site (`via`) from now on; empty: directly again
 };
@@ -247,7 +247,7 @@ struct GroupPath {
   /// site, or uses Cluster::inter.
   std::vector<std::size_t> links;
   BytesPerSecond bandwidth;  ///< reached by one node alone; the slowest link and both interfaces limit it
-  Seconds latency;           ///< sum over the links; without links, that of the level between
+  Seconds latency;           ///< sum over the links; without links, the latency of the level that joins the groups
 };
 
 /// Describes a whole cluster. Uniform plans need exactly one group; DeviceChoice

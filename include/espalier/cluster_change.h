@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters over time: the state at a given time, how token buckets fill and drain, and synthetic traces to plan for.
+// Clusters over time: the state at a given time, how token buckets fill and drain, and synthetic traces for planning.
 //
 //   const std::vector<Seconds> times = change_times(cluster);               // the times of all changes,
 //   const std::vector<ClusterState> states = states_over_time(cluster);     // and the state from each of them on.
 //
 // Synthetic traces depend only on their arguments and a seed: every machine produces the same bytes. They return
-// CapacityTrace and ClusterEvent values, as files do; docs/clusters.md plots each of them.
+// CapacityTrace and ClusterEvent values, like files; docs/clusters.md plots each of them.
 #pragma once
 
 #include <cstdint>
@@ -43,15 +43,15 @@ struct Detour {
 /// depend on the traffic and are not part of it.
 struct ClusterState {
   std::vector<std::int64_t> away;  ///< missing nodes, ascending
-  /// Lists slow devices by id. Where one event names a node and another one a device in it, the later one wins.
+  /// Lists slow devices by id. If one event names a node and another event a device in it, the later event wins.
   std::vector<Slowdown> slow;
   std::vector<CapacityFactor> capacity;  ///< by target
   std::vector<Detour> detours;           ///< by link
   bool operator==(const ClusterState&) const = default;
 };
 
-/// Returns the state at a given time. A reader must have accepted the cluster's events: only present nodes
-/// leave, and only absent ones join.
+/// Returns the state at a given time. The cluster must have passed its reader: only present nodes leave, and only
+/// absent nodes join.
 ClusterState state_at(const Cluster& cluster, Seconds at);
 /// Returns the times at which something changes, ascending and without duplicates; 0 is always among them.
 std::vector<Seconds> change_times(const Cluster& cluster);
@@ -61,7 +61,7 @@ std::vector<ClusterState> states_over_time(const Cluster& cluster);
 /// A link with a smaller share of its bandwidth is lost: a large transfer over it would outlast any training run.
 inline constexpr double kLostBelow = 1e-6;
 /// Returns the state with lost links at factor 0. A node is away when its network connection, or that of one of its
-/// devices, is lost. If that would remove every node, the first one that is present stays, alone.
+/// devices, is lost. If that would remove every node, only the first present node stays.
 ClusterState without_lost_links(const Cluster& cluster, ClusterState state);
 
 // ---- token buckets ------------------------------------------------------------------------------------------------
@@ -79,28 +79,27 @@ TokenState full_bucket(const TokenBucket& bucket);
 BytesPerSecond highest_rate(const TokenBucket& bucket, TokenState state);
 /// Returns how long the highest rate lasts; infinite where full = sustained.
 Seconds full_rate_lasts(const TokenBucket& bucket, TokenState state);
-/// Returns the state after `time` of traffic at `rate`, or at the rate that the bucket allowed if that is lower.
+/// Returns the state after `time` of traffic at `rate`, or at the rate that the bucket allows if that is lower.
 TokenState after(const TokenBucket& bucket, TokenState state, BytesPerSecond rate, Seconds time);
 /// Returns the shortest time to move `bytes` from this state: B / full while tokens last, then
 /// the rest at the sustained rate.
 Seconds time_to_move(const TokenBucket& bucket, TokenState state, double bytes);
-/// Returns the same time in the long run of a job that moves `bytes` once per step and pauses for `pause` in between,
-/// while tokens arrive. If a step takes more tokens than a pause brings,
-/// (full − sustained)·bytes/full > sustained·pause, each step begins with min(bucket, sustained·pause) tokens.
-/// Otherwise the bucket stays full. The rate of a short benchmark on a full bucket lasts for full_rate_lasts() only.
+/// Returns the same time for the long run of a job that moves `bytes` once per step. It pauses for `pause` between
+/// the moves, while tokens arrive. If a step uses more tokens than arrive in a pause, (full − sustained)·bytes/full >
+/// sustained·pause, each step begins with min(bucket, sustained·pause) tokens. Otherwise the bucket stays full. The
+/// rate of a short benchmark on a full bucket lasts for full_rate_lasts() only.
 Seconds lasting_time_to_move(const TokenBucket& bucket, double bytes, Seconds pause);
 
-/// Returns the cluster without its token buckets: what they shape gets one rate,
-/// sustained · (full / sustained)^`share`. Share 0 is the lasting rate, and share 1 is that of a full bucket.
-/// A level has one figure for all nodes of a group, so the bucket of one node is applied to all of them;
-/// times are upper bounds then.
+/// Returns the cluster without its token buckets: each shaped part gets one rate, sustained · (full /
+/// sustained)^`share`. Share 0 gives the sustained rate, and share 1 the rate of a full bucket. A level has one
+/// figure for all nodes of a group, so the bucket of one node is applied to all of them; times are upper bounds then.
 Cluster at_bucket_rates(const Cluster& cluster, double share);
 
 // ---- synthetic traces ---------------------------------------------------------------------------------------------
 
-/// Makes a daily rhythm with `steps` equal parts per period: factor = 1 − depth · (1 −
-/// cos(2π·t/period))/2, taken in the middle of each part. The factor is nominal at the start of a period
-/// and 1 − depth in its middle; depth is in 0 … 1.
+/// Makes a daily cycle with `steps` equal parts per period: factor = 1 − depth · (1 − cos(2π·t/period))/2, taken in
+/// the middle of each part. The factor is nominal at the start of a period and 1 − depth in its middle; depth is in 0
+/// … 1.
 CapacityTrace diurnal(const std::string& target, Seconds length, Seconds period, double depth, std::int64_t steps = 24);
 
 /// Makes the trace of a neighbour that sends in bursts. Quiet and busy times alternate, exponentially distributed
@@ -113,7 +112,8 @@ CapacityTrace bursty_neighbour(const std::string& target, Seconds length, Second
 /// halves the node (two devices on one interface).
 CapacityTrace failing_nic(std::int64_t node, std::int64_t nics, Seconds at, Seconds repair);
 
-/// Makes the trace of a link that is down and up by turns: from `at` on, `down` then `up`, repeated `times` times.
+/// Makes the trace of a flapping link: from `at` on, it is down for `down` and then up for `up`, repeated `times`
+/// times.
 CapacityTrace flapping(const std::string& target, Seconds at, Seconds down, Seconds up, std::int64_t times);
 
 /// Makes nodes first … first + count − 1 leave together at `at` (a rack, a pod, a switch) and join again after

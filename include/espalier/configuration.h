@@ -31,8 +31,8 @@ struct ConfigurationWords {
   /// Names the offload as plans do: "none", "optimizer", "parameters+activations", …. Empty: none.
   std::string offload;
   std::string overlap;  ///< "grad,param,p2p,tp", some of them, or "none"
-  /// Lists how the operators of a block are partitioned over the tp devices, as plans write it:
-  /// "attn.norm R,R; attn.qkv P2; …".
+  /// States how the operators of a block are partitioned over the tp devices, in the notation of plans: "attn.norm
+  /// R,R; attn.qkv P2; …".
   std::string partition;
 };
 
@@ -42,8 +42,8 @@ struct CompleteConfiguration {
   Schedule schedule;
 };
 
-/// Reads the words and completes them (dp, shard, micro-batches), without checking the rules. Fails with usage for a
-/// word that is not a value of its field; Error::where names the field.
+/// Parses the words and fills in dp, shard and micro-batches, without checking the rules. Fails with usage for a word
+/// that is not a value of its field; Error::where names the field.
 Result<CompleteConfiguration> read_configuration(const ConfigurationWords& words, const Job& job);
 
 }  // namespace espalier

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns the step from one plan to another into edits of the user's own file: the flags or keys that change, and
-// the file with those changes.
+// Turns the difference between two plans into edits of the user's own file: the flags or keys that change, and the
+// file with those changes.
 //
 //   auto diff = configuration_diff(request, "megatron-args", *job, &present.plan, best.plan);     // the edits
 //   for (const ConfigurationEdit& e : diff->edits)
 //     std::cout << e.key << " " << e.before << " -> " << e.after << "\n";     // --pipeline-model-parallel-size 1 -> 4.
 //
-// The changed file is read again before it is returned: `differs` is empty only if the file gives the wanted plan.
+// The changed file is read again before it is returned: `differs` is empty only if the file yields the wanted plan.
 #pragma once
 
 #include <cstdint>
@@ -35,14 +35,14 @@ struct ConfigurationDiff {
   std::vector<ConfigurationEdit> edits;
   std::string text;  ///< the edited file; empty: it cannot be edited (`why`)
   std::string why;   ///< why there are no edits, or no text
-  /// Holds the label of the plan that the edited text gives when it is read again, if it is not
-  /// the wanted one, or the error.
+  /// Holds the label of the plan that the edited text yields when it is read again, if that is not the wanted plan;
+  /// or the error.
   std::string differs;
 };
 
 /// Returns the edits that turn the file into the plan `wanted`. `format` is one of configuration_formats(), and
-/// `request` is the one that the file was read with. `present` is the plan of the file, null where it breaks rules. A
-/// plan that the format cannot express is not an error: `why` names the rule.
+/// `request` is the request with which the file was read. `present` is the plan of the file, null where it breaks
+/// rules. A plan that the format cannot express is not an error: `why` names the rule.
 Result<ConfigurationDiff> configuration_diff(const ConfigurationRequest& request, const std::string& format, const Job& job,
                                              const Plan* present, const Plan& wanted);
 /// Returns one line per edit, "line 12  --pipeline-model-parallel-size 1 -> 4", below the name of the file.

@@ -22,7 +22,7 @@ struct EngineDescription {
   bool known_rules = false;                                ///< false: the restrictions of the engine are unknown
 };
 
-/// Returns all engines, in the order in which they are listed everywhere.
+/// Returns all engines, in the order of every list of engines.
 std::vector<EngineDescription> engines();
 /// Returns the names of all engines.
 std::vector<std::string> engine_names();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry of formats that Espalier reads plans from and writes plans to. Each format is a row; a new format
-// is a new row (src/exchange/).
+// The registry of formats from which Espalier reads plans and to which it writes plans. Each format is a row; a new
+// format is a new row (src/exchange/).
 //
 //   for (const espalier::Exporter& e : espalier::exporters()) std::cout << e.name << ": " << e.writes << "\n";
 //   auto text = espalier::find_exporter("galvatron")->write(*job, plan);     // the contents of the file.
 //
-// Nothing is approximated: an error names whatever the other side cannot express.
+// Nothing is approximated: an error names every feature that the other side cannot express.
 #pragma once
 
 #include <cstdint>
@@ -55,15 +55,15 @@ struct ImportedPlan {
   std::vector<std::string> notes;  ///< sentences for the user, e.g. about keys that are not read
 };
 
-/// Describes a format that plans can be imported from.
+/// Describes a format from which plans can be imported.
 struct Importer {
   std::string name;   ///< "plan", "galvatron", …
   std::string reads;  ///< shown to users
   bool needs_job = false;
   std::vector<FileRole> files;
   std::vector<FormatOption> options;
-  /// Fails with bad_input when a file is wrong or has something that a plan cannot express. Fails with usage when a
-  /// file or an option is missing, unknown or wrong.
+  /// Fails with bad_input when a file is wrong or contains a feature that a plan cannot express. Fails with usage
+  /// when a file or an option is missing, unknown or wrong.
   Result<ImportedPlan> (*read)(const ImportRequest& request) = nullptr;
 };
 
@@ -82,7 +82,7 @@ std::optional<Launcher> parse_launcher(std::string_view name);
 struct ExportRequest {
   const Job& job;  ///< the plan's own job
   const Plan& plan;
-  std::optional<Launcher> launcher = std::nullopt;  ///< none: the format without a launcher
+  std::optional<Launcher> launcher = std::nullopt;  ///< none: write the format without a launcher
   std::vector<std::string> lost = {};               ///< ClosestPlan::lost, repeated in the first lines of the file
 };
 
@@ -98,7 +98,7 @@ struct FormatFault {
   std::string hint = {};  ///< empty: the error suggests a plan for the format's engine
 };
 
-/// Describes a format that plans can be exported to.
+/// Describes a format to which plans can be exported.
 struct Exporter {
   std::string name;       ///< "plan", "timeline", "galvatron"
   std::string writes;     ///< shown to users
@@ -106,7 +106,8 @@ struct Exporter {
   /// Returns the bytes of the file. Fails with check_failed when the format cannot express the plan, and with
   /// bad_input when an input of the plan cannot be read.
   Result<std::string> (*write)(const ExportRequest& request) = nullptr;
-  /// Names the engine that the format launches. A plan must keep the engine's rules before it is written. Empty: none.
+  /// Names the engine that the format launches. A plan must satisfy the engine's rules before it is written. Empty:
+  /// none.
   std::string engine = {};
   /// Lists the launchers that `write` supports. Empty: the file is the same for every launcher.
   std::vector<Launcher> launchers = {};
@@ -125,21 +126,21 @@ struct ClosestPlan {
   /// written with overlap_p2p off".
   std::vector<std::string> lost;
 };
-/// Changes the plan until it keeps the rules of the format and of its engine. It first gives all layers one strategy.
-/// It then changes one value at a time: overlap, rank order, kind of context or sequence parallelism, recomputation,
-/// offload, schedule or ZeRO. The degrees, the batch and the devices stay. If only those could repair the plan, it
-/// fails with check_failed and the ids of the rules.
+/// Changes the plan until it satisfies the rules of the format and of its engine. It first gives all layers one
+/// strategy. It then changes one value at a time: overlap, rank order, kind of context or sequence parallelism,
+/// recomputation, offload, schedule or ZeRO. It never changes the degrees, the batch and the devices. If only such a
+/// change could repair the plan, it fails with check_failed and the ids of the rules.
 Result<ClosestPlan> closest_plan(const Exporter& format, const Job& job, const Plan& plan);
 
-/// Holds a trace of another tool, in which the nodes of a cluster come and go.
+/// Holds a trace of another tool, in which the nodes of a cluster join and leave.
 struct TraceRequest {
   std::string name, text;             ///< name in messages, and contents
   std::int64_t first_node = 0;        ///< number of the trace's first node in the cluster
   std::int64_t devices_per_node = 1;  ///< for formats that count devices
 };
 
-/// Holds the events of nodes first … first + nodes − 1, as a cluster file does. All of them are present at the start;
-/// those that the trace does not begin with leave at time 0.
+/// Holds the events of nodes first … first + nodes − 1, in the form of a cluster file. All of them are present at the
+/// start; nodes that are absent at the start of the trace leave at time 0.
 struct ImportedTrace {
   std::vector<ClusterEvent> events;
   std::int64_t nodes = 0;          ///< most nodes present at once
@@ -156,8 +157,8 @@ struct TraceFormat {
 
 const std::vector<TraceFormat>& trace_formats();
 const TraceFormat* find_trace_format(std::string_view name);
-/// Returns the table that `events:` of a cluster file names: time_s,event,target,value. `source` becomes
-/// a comment in its first line.
+/// Returns a table for `events:` of a cluster file: time_s,event,target,value. `source` becomes a comment in its
+/// first line.
 std::string events_csv(const std::vector<ClusterEvent>& events, const std::string& source);
 
 const std::vector<Importer>& importers();
@@ -168,7 +169,7 @@ const Exporter* find_exporter(std::string_view name);
 /// Returns the formats that write plans of an engine, the usual one first. Empty: the engine is unknown,
 /// or no format writes its plans.
 std::vector<const Exporter*> exporters_of(std::string_view engine);
-/// Returns why no format writes plans of an engine, and what helps. Empty: a format does, or the engine is unknown.
+/// Returns why no format writes plans of an engine, and a remedy. Empty: a format does, or the engine is unknown.
 std::string why_unwritten(std::string_view engine);
 
 }  // namespace espalier

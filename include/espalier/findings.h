@@ -13,7 +13,7 @@ struct Finding {
   /// "time-lower-bound", or a rule of an engine.
   std::string name;
   bool ok = false;
-  std::string text;  ///< the value found, against the value derived
+  std::string text;  ///< the value found, compared with the value derived
 };
 
 /// Holds all findings of one document.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the measurements of `espalier profile` as the files of Galvatron's own profilers. Galvatron's search can
-// then run on a machine that it has not measured itself. Let b₁ < b₂ be the samples of the only micro-batch, and
-// P(L, b) the peak of a run of L blocks, in bytes.
+// then plan for a machine that its own profilers have not measured. Let b₁ < b₂ be the samples of the only
+// micro-batch, and P(L, b) the peak of a run of L blocks, in bytes.
 //
 //     activation of a block  A = ((P(2,b₂) − P(1,b₂)) − (P(2,b₁) − P(1,b₁))) / (b₂ − b₁)      per sample
 //     states of a block      S = P(2,b₁) − P(1,b₁) − A·b₁
@@ -31,7 +31,7 @@ struct MemoryRun {
 
 /// Holds the measurements of one machine.
 struct MachineMeasurements {
-  std::vector<std::int64_t> samples;  ///< micro-batch sizes whose operators the job's profile has
+  std::vector<std::int64_t> samples;  ///< micro-batch sizes for which the job's profile has operators
   std::vector<MemoryRun> memory;
   /// Name and text of the file that `espalier profile --network` wrote; empty when the network was not measured.
   std::string collectives_name, collectives;
@@ -42,9 +42,9 @@ struct ProfileFile {
   std::string name, text;
 };
 
-/// Returns the files that the measurements suffice for. `job` uses a profile (Job::calibration with
-/// operators). Fails with bad_input without a profile, for blocks of several kinds, for runs that lack their
-/// pair, and for tables that cannot be read.
+/// Returns the files for which the measurements suffice. `job` uses a profile (Job::calibration with operators).
+/// Fails with bad_input without a profile, for blocks of several kinds, for runs that lack their pair, and for tables
+/// that cannot be read.
 Result<std::vector<ProfileFile>> galvatron_profile(const Job& job, const MachineMeasurements& measured);
 
 }  // namespace espalier

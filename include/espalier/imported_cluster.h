@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads clusters as other tools describe them: nvidia-smi, rocm-smi and NCCL describe the links of a
-// node, and Slurm describes the nodes. The result is a cluster of equal nodes. Its `notes` state what was
-// found, what was assumed and why.
+// Reads other tools' descriptions of a cluster: nvidia-smi, rocm-smi and NCCL describe the links of a node, and Slurm
+// describes the nodes. The result is a cluster of equal nodes. Its `notes` state what was found, what was assumed and
+// why.
 //
 //   auto found = find_cluster_format("nvidia-smi-topo")->read({"topo.txt", text, "h100-sxm-80gb", 4});
 //   std::string yaml = cluster_file(found->cluster, found->notes);      // loadable: load_cluster(), inspect cluster
@@ -17,7 +17,7 @@
 
 namespace espalier {
 
-/// Holds the file to read, and figures that it may leave open.
+/// Holds the file to read, and figures that it may not state.
 struct ClusterRequest {
   std::string name, text;             ///< name in messages, and contents
   std::string device;                 ///< catalogue name; empty: as the file states, if it does
@@ -27,7 +27,7 @@ struct ClusterRequest {
   /// otherwise the device's usual one.
   double nic_bandwidth = 0;
   double oversubscription = 1;  ///< on the links above a leaf switch
-  std::string hosts;            ///< host list of the job's part of a cluster; empty: all of it
+  std::string hosts;            ///< host list of the job's part of a cluster; empty: the whole cluster
 };
 
 /// Holds a cluster of equal nodes, and how it was derived.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads an existing configuration in the form of a training framework, and reports what each key states about the plan.
+// Reads an existing configuration of a training framework, and reports what each key means for the plan.
 //
 //   const espalier::ConfigurationFormat* format = espalier::find_configuration_format("megatron-args");
 //   auto configuration = format->read({"launch.sh", text, 64});                        // for 64 devices
@@ -44,7 +44,7 @@ struct ImportedKey {
 std::string_view to_string(
     ImportedKey::Kind kind);  ///< "read", "defaulted", "without effect", "not understood", "known, not modelled"
 
-/// Holds the file to read, and facts that the file may leave open.
+/// Holds the file to read, and facts that the file may not state.
 struct ConfigurationRequest {
   std::string name, text;            ///< name in messages, and contents
   std::int64_t devices = 1;          ///< devices of the cluster that runs the configuration
@@ -65,18 +65,18 @@ struct ConfigurationRequest {
   /// Holds the files that a launch script sources, by name and text.
   std::vector<std::pair<std::string, std::string>> with = {};
   std::int64_t nodes = 0, devices_per_node = 0;  ///< nodes of the cluster, and devices of a node; 0: unknown
-  /// Records whether a model comes with the file. With `unknown`, job_of() may still receive one.
+  /// Records whether a model accompanies the file. With `unknown`, job_of() may still receive one.
   enum class ModelState : std::uint8_t { unknown, absent, given } model_state = ModelState::unknown;
   std::int64_t model_layers = 0;                                       ///< layers of the model; 0: unknown
   std::vector<std::pair<std::string, std::string>> model_fields = {};  ///< dotted fields of the model's config.json
 };
 
-/// Holds a job without model and cluster, and the configuration that it runs with.
+/// Holds a job without model and cluster, and its configuration.
 struct ImportedConfiguration {
   std::string name;          ///< name of the file
   std::string engine;        ///< "megatron-core+bf16-gradients"
   std::string model;         ///< a config.json built from the flags; empty: they do not describe the model
-  std::string why_no_model;  ///< reason for an empty `model`
+  std::string why_no_model;  ///< why `model` is empty
   /// Lists the sizes that the file states whether or not a model is given: key in the file, and value.
   std::vector<std::pair<std::string, std::int64_t>> sizes;
   std::int64_t sequence_length = 0, global_batch = 0;
@@ -85,7 +85,7 @@ struct ImportedConfiguration {
   Strategy strategy;
   Schedule schedule;
   bool usual_overlap = false;        ///< adds the engine's default overlap, as far as it applies here
-  std::int32_t recompute_every = 0;  ///< one block in this many is recomputed; 0: as in strategy.recompute
+  std::int32_t recompute_every = 0;  ///< every n-th block is recomputed; 0: as in strategy.recompute
   std::vector<std::int32_t> blocks;  ///< blocks of each chunk, in pipeline order; empty: the engine's own split
   /// Describes torchtitan's split of the blocks, which depends on their number. None: as in `blocks`.
   struct EndWeights {
@@ -94,7 +94,7 @@ struct ImportedConfiguration {
   };
   std::optional<EndWeights> end_weights = {};
   std::vector<ImportedKey> keys;
-  std::vector<std::string> notes = {};  ///< facts that a user must see whatever the answer is
+  std::vector<std::string> notes = {};  ///< facts that a user must see with every answer
 };
 
 /// Describes a format of configurations.

@@ -12,9 +12,9 @@
 //
 // The answer is never worse than the present plan. plan() leaves some options out unless a job names them: offload
 // and overlapped tensor parallelism. If the present plan uses them, the search covers them. A present plan may fit
-// with less than the usual memory margin. It is then compared with plans that leave as much as it does; a margin that
-// the job names stays. The search may find nothing faster than the present plan (a hand-made layout) or than one
-// single change of it. Then that plan is the answer, and `best_from` records its origin.
+// with less than the usual memory margin. It is then compared with plans that leave at least the same margin. A
+// margin in the job is not changed. The search may find nothing faster than the present plan (a hand-made layout) or
+// than one single change of it. Then that plan is the answer, and `best_from` records its origin.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +67,8 @@ Result<Improvement> improve(const Job& job, const PresentConfiguration& present,
 /// Returns text for a terminal, wrapped at `width` columns; 0 does not wrap. `changes` is the text of a
 /// ConfigurationDiff, or empty.
 std::string to_text(const Improvement& improvement, std::size_t width = 0, const std::string& changes = "");
-/// Returns JSON of schema espalier.improvement/1. `source` is JSON of where the present configuration comes from, and
-/// `diff` that of a ConfigurationDiff; either may be empty.
+/// Returns JSON of schema espalier.improvement/1. `source` is JSON that describes the origin of the present
+/// configuration, and `diff` is JSON of a ConfigurationDiff. Either may be empty.
 std::string to_json(const Improvement& improvement, const std::string& source = "", PlanSchema schema = PlanSchema::two,
                     const std::string& diff = "");
 

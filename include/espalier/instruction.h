@@ -12,20 +12,20 @@ namespace espalier {
 enum class InstructionKind : std::uint8_t {
   forward,          ///< F: one chunk of layers, one micro-batch
   backward,         ///< B: gradients of inputs and of weights together
-  backward_input,   ///< B of zero-bubble schedules: the gradient of the input alone
-  backward_weight,  ///< W of zero-bubble schedules: the gradient of the weights alone
+  backward_input,   ///< B of zero-bubble schedules: only the gradient of the input
+  backward_weight,  ///< W of zero-bubble schedules: only the gradient of the weights
   send,             ///< an activation, or the gradient of one, to a neighbouring stage
   recv,             ///< the other end of a send
   grad_reduce,      ///< gradients of a chunk, or of a bucket of it, over the data ranks
   param_gather,     ///< parameters of a chunk, or of a bucket of it, over the shard group
-  tied_reduce,      ///< gradient of a token table that several stages hold copies of
+  tied_reduce,      ///< gradient of a token table of which several stages hold copies
   optimizer,        ///< the update of all parameters of a rank
 };
 /// Returns the name used in timelines: "forward", "send", ….
 std::string_view to_string(InstructionKind k);
 
-/// Lists the in-order queues of a rank. Instructions of one stream run one after the other;
-/// different streams run concurrently.
+/// Lists the in-order queues of a rank. Instructions of one stream run one after another; different streams run
+/// concurrently.
 enum class Stream : std::uint8_t {
   compute,
   data,  ///< collectives of data parallelism

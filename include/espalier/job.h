@@ -52,9 +52,9 @@ struct Job {
   /// Replaces the catalogue's description of `engine`: by a calibration that is being fitted, or by a
   /// user's own. Null: the catalogue's.
   std::shared_ptr<const EngineModel> engine_model;
-  /// Holds the user's calibration that is in force (use_calibration); null: shipped values apply.
+  /// Holds the user's calibration in force (use_calibration); null: shipped values apply.
   std::shared_ptr<const Calibration> calibration;
-  /// Applies to every simulated time: in the search, in the figures next to the answer, and in timelines.
+  /// Applies to every simulated time: in the search, in the accompanying figures, and in timelines.
   NetworkKind network = NetworkKind::closed;
 };
 
@@ -63,7 +63,7 @@ struct Job {
 Result<Job> load_job_file(const std::string& path, const std::vector<std::string>& overrides);
 Result<Job> load_job(std::string_view text, const std::string& where, const std::string& base_directory,
                      const std::vector<std::string>& overrides);
-/// Returns the job that a plan file was made for; the plan embeds its inputs.
+/// Returns the job for which a plan file was made; the plan embeds its inputs.
 Result<Job> job_of_plan(const Plan& plan);
 
 }  // namespace espalier

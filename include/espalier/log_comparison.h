@@ -21,7 +21,7 @@
 
 namespace espalier {
 
-/// Holds a line of data/published_runs.tsv.
+/// Holds one row of data/published_runs.tsv.
 struct PublishedRun {
   std::string model, device, precision, source, record;
   double active_parameters = 0;  ///< parameters that one token passes through
@@ -30,7 +30,7 @@ struct PublishedRun {
   /// Returns 6 · active parameters · tokens per second, without attention; comparable across model sizes.
   [[nodiscard]] double tflops_per_device() const { return 6e-12 * active_parameters * tokens_per_s_per_device; }
 };
-/// Returns all published runs that ship.
+/// Returns all published runs that are shipped.
 const std::vector<PublishedRun>& published_runs();
 /// Returns the published runs that differ least from the job, at most `most` of them. They use the same family of
 /// GPUs ("a100"), are dense or mixtures as the model is, and have 0.4 to 2.5 times its active parameters. The
@@ -56,7 +56,7 @@ struct LogComparison {
 };
 
 /// Compares a log with its plan. `warm_up` lines are skipped; below 0, runlog::summarize decides. Fails with
-/// bad_input for a text that is no log, or a log of another configuration.
+/// bad_input for a text that is not a log, or a log of another configuration.
 Result<LogComparison> compare_log(const Job& job, const Plan& plan, const NamedText& log, std::int64_t warm_up = -1);
 
 /// Returns text for a terminal, wrapped at `width` columns; 0 does not wrap.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans for links with token buckets (`capacity` of a cluster), judged by the step time of the long run. The
-// buckets have run empty by then.
+// Plans for links with token buckets (`capacity` of a cluster), judged by the long-run step time. By then the buckets
+// are empty.
 //
 //   auto job = load_job_file("examples/clusters/scenarios/12-a-token-bucket.yaml", {});
 //   auto answer = plan_for_long_run(*job, {});
 //   std::cout << to_text(*answer);     // candidates, fastest first.
 //
 // A plan that sends little loses nothing on such links, and one that sends much becomes slow after minutes. Plans are
-// therefore searched for four rates between the sustained and the full one. Each plan runs step after step on the
-// flow network, with tokens carried over, until that repeats (adapt/repeated_step.h). The answer is the plan whose
-// steps are shortest then. The proof: links are never faster than the full rate, so no plan's step is shorter than
-// the bound of the search at the full rate.
+// therefore searched for four rates between the sustained and the full rate. Each plan runs step after step on the
+// flow network, with tokens carried over, until the pattern repeats (adapt/repeated_step.h). The answer is the plan
+// whose steps are shortest then. The proof: links are never faster than the full rate, so no plan's step is shorter
+// than the bound of the search at the full rate.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,15 @@ namespace espalier {
 struct LongRun {
   std::int64_t first_ns = 0;   ///< the first step
   std::int64_t steps_ns = 0;   ///< a step of the long run; the mean where several alternate
-  double lasts_s = 0;          ///< time until the first step that is slower than the ones before; infinite: none is
-  double bytes = 0;            ///< per step, through the bucket that loses most or gains least
+  double lasts_s = 0;          ///< time until the first step that is slower than those before it; infinite: no step
+                               ///< is slower
+  double bytes = 0;            ///< per step, through the bucket that loses the most or gains the least
   double least_ns = 0;         ///< lower bound: the bytes through any bucket at its sustained rate
-  bool settled = true;         ///< false: the tokens did not repeat, and the mean is that of the last steps
+  bool settled = true;         ///< false: the tokens did not repeat, and the mean is over the last steps
   std::int64_t simulated = 0;  ///< number of steps
 };
 
-/// Holds a plan, the rate that it was searched for, and its steps.
+/// Holds a plan, the rate for which it was searched, and its steps.
 struct LongRunCandidate {
   std::string planned_for;  ///< "full rate", "sustained rate", "2/3 of the way to full"
   Plan plan;

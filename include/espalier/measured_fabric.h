@@ -13,9 +13,9 @@
 
 namespace espalier {
 
-/// Describes the machines that nccl-tests ran on, as the maximum over all tables.
+/// Describes the machines on which nccl-tests ran, as the maximum over all tables.
 struct TestedNodes {
-  std::string device;  ///< as the first rank reports it; empty: not reported
+  std::string device;  ///< reported by the first rank; empty: not reported
   std::int64_t nodes = 1, devices_per_node = 1;
 };
 /// Reads the machines from the outputs. Fails with bad_input without a table, or with tables of several kinds of

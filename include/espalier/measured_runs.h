@@ -26,8 +26,8 @@ struct RunModel {
   std::string config;  ///< path of a config.json for the model, relative to the folder of the runs file
 };
 
-/// Describes the devices. `count` is the number of all devices, `per_node` that of one machine. Memory is
-/// in GB as the source writes it.
+/// Describes the devices. `count` is the number of all devices, `per_node` that of one machine. Memory is in GB, as
+/// written in the source.
 struct RunDevices {
   std::string type;
   std::optional<double> mem_gb;
@@ -37,29 +37,29 @@ struct RunDevices {
 /// Holds the measurements: seconds of one optimizer step, tokens per second and device, and peak memory.
 struct RunMeasurement {
   std::optional<double> iteration_s, tokens_per_s_per_gpu, peak_mem_gb;
-  std::optional<std::int64_t> peak_mem_bytes;  ///< exact, where the source has it (extra.peak_mem_bytes)
+  std::optional<std::int64_t> peak_mem_bytes;  ///< exact, if the source has it (extra.peak_mem_bytes)
   std::string memory_rank;                     ///< "fullest", "first", "last" or empty
   std::string memory_kind;  ///< how the peak was taken, in words (memory_kind, extra.mem_kind, extra.peak_mem_kind)
   std::string memory_unit;  ///< "GB", "GiB" or empty (extra.mem_unit)
 };
 
-/// Lists the techniques apart from the degrees, by the names of `techniques`. A published record without such a list
-/// is searched for them in its text and its `extra` (src/runs/remarks.h).
+/// Lists the techniques apart from the degrees, by the names of `techniques`. If a published record has no such list,
+/// its text and its `extra` are searched for them (src/runs/remarks.h).
 struct RunTechniques {
   bool lora = false;     ///< only adapters are trained
   bool compile = false;  ///< torch.compile
   bool hsdp = false;     ///< sharded inside a node, replicated across nodes
   bool deepep = false;   ///< a token dispatcher that exists only between expert-parallel ranks
   bool offload = false;  ///< activations or states are kept in host memory
-  bool packed = false;   ///< several short samples in one sequence, each attending to itself
-  /// Lists the options of the engine (data/engines.yaml) that the record states as on; options that
-  /// the engine lacks are left out.
+  bool packed = false;   ///< several short samples in one sequence, each attending only to itself
+  /// Lists the options of the engine (data/engines.yaml) that are on according to the record, without options that
+  /// the engine lacks.
   std::vector<std::string> options;
-  std::string unknown;  ///< the first name of the list that is none of these
+  std::string unknown;  ///< the first name in the list that is not one of these
 };
 
-/// Describes devices of one kind in a run on unequal nodes: `nodes` of `per_node` devices, or `count`
-/// where the nodes are not stated.
+/// Describes devices of one kind in a run on unequal nodes: `nodes` of `per_node` devices, or `count` if the nodes
+/// are not stated.
 struct RunDeviceGroup {
   std::string kind, where;
   std::optional<std::int64_t> nodes, per_node, count;
@@ -81,8 +81,8 @@ struct RunReplica {
   std::optional<std::int64_t> tp = std::nullopt;  ///< its own tensor degree
 };
 
-/// Describes a stage: its layers (a range of the framework's own list, end exclusive), and its
-/// replicas where they were measured.
+/// Describes a stage: its layers (a range of the framework's own list, end exclusive), and its replicas if they were
+/// measured.
 struct RunStage {
   std::vector<std::int64_t> layer_range;
   std::optional<std::int64_t> layers;
@@ -129,14 +129,14 @@ struct RunRecord {
   std::string irregular;                         ///< a field that holds one value per stage or several sequences
 };
 
-/// Holds a JSONL text as read. A line that is not a record costs only that line: `unreadable`
-/// holds its error and its place.
+/// Holds a JSONL text as read. A line that is not a record does not affect other lines: `unreadable` holds its error
+/// and its place.
 struct RunFile {
   std::vector<RunRecord> records;
   std::vector<Error> unreadable;
 };
 
-/// Reads the records and skips blank lines. Fails only for a text that is too long to be judged line by line.
+/// Reads the records and skips blank lines. Fails only for a text that is too long to read line by line.
 Result<RunFile> read_run_records(std::string_view jsonl, const std::string& where);
 /// Reads a file of records. Also fails for a file without any line.
 Result<RunFile> read_run_records_file(const std::string& path);

@@ -6,8 +6,8 @@
 // other ranks are aligned by the shortest of several round trips to rank 0. Their times are therefore wrong by at
 // most half of that round trip: clock_error_ns.
 //
-// A rank observes when an instruction begins and ends: the whole of a computation, a reduction or a gather. For a
-// message, it observes when it posts a send, and how long it waits for a receive, which may have arrived before.
+// A rank observes when an instruction begins and ends: a whole computation, reduction or gather. For a message, it
+// observes when it posts a send, and how long it waits for a receive, which may have arrived earlier.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct MeasuredOperator {
   std::int32_t layer = 0;   ///< index of the layer in the model
   std::int32_t number = 0;  ///< index of the operator in the kind of the layer
   OperatorPass pass = OperatorPass::forward;
-  bool repeated = false;   ///< a forward pass that belongs to recomputation
+  bool repeated = false;   ///< a forward pass of recomputation
   std::int64_t times = 0;  ///< number of runs
   std::int64_t total_ns = 0;
   bool operator==(const MeasuredOperator&) const = default;
@@ -59,7 +59,7 @@ struct MeasuredRank {
 struct MeasuredStep {
   std::string plan;                 ///< content hash of the plan
   std::int64_t step = 0;            ///< number of the step that is shown, from 0
-  std::int64_t steps = 1;           ///< number of measured steps, of which this one has the median length
+  std::int64_t steps = 1;           ///< number of measured steps, of which this one is the median
   std::vector<MeasuredRank> ranks;  ///< by world rank
   [[nodiscard]] std::int64_t iteration_ns() const { return ranks.empty() ? 0 : ranks.front().end_ns - ranks.front().start_ns; }
   bool operator==(const MeasuredStep&) const = default;
@@ -67,8 +67,8 @@ struct MeasuredStep {
 
 /// Returns JSON of schema espalier.measured-step/1.
 std::string to_json(const MeasuredStep& step);
-/// Reads such a text; `name` is its name in messages. Fails with bad_input, naming the place, for a text that is no
-/// such file or contradicts itself. Contradictions are an end before its start, overlapping computations of a rank,
+/// Reads such a text; `name` is its name in messages. Fails with bad_input, naming the place, for a text that is not
+/// such a file or contradicts itself. Contradictions are an end before its start, overlapping computations of a rank,
 /// and parts longer than the whole.
 Result<MeasuredStep> read_measured_step(const std::string& text, const std::string& name);
 

@@ -40,8 +40,8 @@ enum class OperatorKind : std::uint8_t {
   /// Computes a depthwise convolution along the sequence, `chunk` taps on each of `in` features, and its activation.
   causal_conv,
   scan,  ///< selective scan (Mamba): each of `in` channels carries `qk_dim` states from token to token
-  /// Computes linear attention with decay (Mamba-2, lightning): products inside chunks of `chunk` tokens, and one
-  /// state per head from chunk to chunk.
+  /// Computes linear attention with decay (Mamba-2, lightning): matrix products inside chunks of `chunk` tokens, and
+  /// one state per head that passes from chunk to chunk.
   chunked_scan,
   gated_delta,  ///< chunked_scan with the delta rule (Gated DeltaNet, KDA): adds a triangular inverse per chunk
 };
@@ -105,7 +105,7 @@ enum class TokenStream : std::uint8_t {
 
 enum class LayerRole : std::uint8_t { embedding, block, head };
 
-/// Describes a distinct kind of layer; many layers share one.
+/// Describes a distinct kind of layer, which many layers may share.
 struct LayerKind {
   std::string name;  ///< "embedding", "decoder", "decoder.moe", "decoder.sliding", "swin.stage2" …
   LayerRole role = LayerRole::block;
@@ -119,14 +119,14 @@ struct LayerKind {
   /// Counts the features per token of that stream: T5 carries the encoder's output past the decoder, and towers carry
   /// the embedded text past the tower. 0: nothing is carried.
   std::int64_t carried_hidden = 0;
-  bool backward = true;  ///< the layer or one before it is trained; otherwise no gradient gets here
+  bool backward = true;  ///< the layer or one before it is trained; otherwise no gradient reaches it
   std::vector<Operator> operators;
   bool operator==(const LayerKind&) const = default;
 };
 
 /// Counts the tokens per sample of each stream. Text models use main, and T5 uses encoder and decoder.
-/// Vision models have 0 everywhere. Text with images uses main (including the places of the images) and
-/// encoder, the patches of all images.
+/// Vision models have 0 everywhere. Text with images uses main (including the positions of the images) and encoder
+/// (the patches of all images).
 struct Sequence {
   std::int64_t main = 0;
   std::int64_t encoder = 0;
@@ -135,8 +135,9 @@ struct Sequence {
   bool operator==(const Sequence&) const = default;
 };
 
-/// Reports a value that the file lacks or a part that was not planned; `espalier inspect model` shows it. Every command
-/// names notes of kind `ignored` (a key that is not read) and `left_out` (a part of the model that is not planned).
+/// Reports a value that the file lacks or a part that was not planned; `espalier inspect model` shows it. Every
+/// command prints notes of kind `ignored` (a key that is not read) and `left_out` (a part of the model that is not
+/// planned).
 struct ModelNote {
   enum class Kind : std::uint8_t { defaulted, ignored, derived, left_out } kind = Kind::defaulted;
   std::string key;
@@ -146,7 +147,7 @@ struct ModelNote {
 
 /// Describes a transformer in pipeline order. It is a value type: compare, copy, hash.
 struct Model {
-  std::string name;                  ///< from the path or the job file; without meaning
+  std::string name;                  ///< from the path or the job file; not interpreted
   std::string family;                ///< model_type: "llama", "mixtral", …
   std::vector<LayerKind> kinds;      ///< distinct layer kinds
   std::vector<std::int32_t> layers;  ///< index into `kinds`; front() is the embedding, back() the head
@@ -154,7 +155,7 @@ struct Model {
   bool tied_embeddings = false;      ///< the output projection shares the embedding table
   std::int64_t max_positions = 0;    ///< 0 = unbounded (rotary, ALiBi, relative)
   /// Holds max_position_embeddings where positions are computed (rotary). A longer sequence can be planned, but the
-  /// published weights have not seen it. 0: not stated.
+  /// published weights were not trained on it. 0: not stated.
   std::int64_t context_length = 0;
   std::int64_t mtp_parameters = 0;  ///< parameters of multi-token-prediction modules, which are operators of the head
   bool vision = false;              ///< needs no training.sequence_length

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans for an objective other than time alone: money, or time within a budget or before a deadline
-// (`search.objective` of a job).
+// Plans for an objective other than only time: cost, or time within a budget or before a deadline (`search.objective`
+// of a job).
 //
 //   auto job = load_job_file("examples/…", {});      // search: {objective: {minimise: cost, deadline: 10d}}
 //   auto answer = plan_for_objective(*job, {});
 //   std::cout << to_text(*answer) << answer->answer->brief();     // all sizes, and the best plan.
 //
 // More devices make a step faster and more expensive, so the number of paid nodes in each group is part of the
-// answer. A *size* is a number of nodes for every group: powers of two, all of them, and none where there are several
-// groups. For each size, plan() finds the fastest plan on a cluster of these nodes alone, and planner/expense.h
-// prices it. The answer is the best of the plans within budget and deadline. A size whose fastest plan leaves nodes
-// out gives way to the size without them. A size is not searched if its bounds show that it loses. These are the time
-// of all work on its devices (search/multi_pipeline.h), and that time at the price of its nodes.
+// answer. A *size* is a number of nodes for every group: powers of two, all nodes, and, with several groups, no
+// nodes. For each size, plan() finds the fastest plan on a cluster of only these nodes, and planner/expense.h prices
+// it. The answer is the best of the plans within budget and deadline. A size whose fastest plan leaves nodes unused
+// is dropped in favour of the size without them. A size is not searched if its bounds show that it cannot win. These
+// are the time of all work on its devices (search/multi_pipeline.h), and that time at the price of its nodes.
 //
 // A lower bound proves the answer. No step on any of these nodes costs less than
 //     Σ over layers of min over groups of (device-seconds of the layer for the batch) · (price of a device-second).
@@ -50,7 +50,7 @@ struct ObjectiveAnswer {
   std::optional<PlannerResult> answer;
 };
 
-/// Finds the best plan for the job's objective. It needs prices of all nodes if the objective involves money, and
+/// Finds the best plan for the job's objective. It needs the prices of all nodes if the objective involves cost, and
 /// training.tokens for a deadline. Fails with infeasible if no size is within budget and deadline. Rejects clusters
 /// that change over time and devices of unequal speed.
 Result<ObjectiveAnswer> plan_for_objective(const Job& job, const PlannerOptions& options);

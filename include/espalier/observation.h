@@ -60,11 +60,11 @@ struct Diagnosis {
   std::vector<std::string> notes;
 };
 /// Compares an observation with the plan and the cluster. A rank is slow if it takes at least `least` × the median of
-/// the ranks that run the same stage. A link is narrow if it gives at most 1/`least` of the rate that the cluster
-/// states. Steps of longer or shorter samples change all ranks of a stage equally and make none slow.
+/// the ranks that run the same stage. A link is degraded if it reaches at most 1/`least` of the rate stated for the
+/// cluster. Steps with longer or shorter samples affect all ranks of a stage equally, so no rank counts as slow.
 Result<Diagnosis> diagnose(const Job& job, const Plan& plan, const Observation& seen, double least = 1.05);
 
-/// Holds a diagnosis and the actions against it.
+/// Holds a diagnosis and the possible actions.
 struct Replan {
   Diagnosis diagnosis;
   std::optional<WhatIf> ladder;  ///< none: nothing is wrong, and the plan stays

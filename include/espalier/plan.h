@@ -5,9 +5,9 @@
 //
 // A plan is one or more pipelines, each with its own stages, devices, micro-batches and share of the samples of
 // a step. The pipelines average their gradients. Searches on equal devices return one pipeline of equal
-// replicas. Searches on groups of unlike devices may return several pipelines or unequal replicas. A document
-// can express more than has a price: such parts are held, validated and written back, and unsupported() rejects
-// them by name where a price is needed.
+// replicas. Searches on groups of unlike devices may return several pipelines or unequal replicas. A document can
+// express features that cannot be priced. They are kept, validated and written back, and unsupported() rejects them
+// by name where a price is needed.
 //
 // Degrees: world = tp · cp · dp · pp. Expert parallelism is folded into the tp·cp·dp devices of a stage:
 // tp·cp·dp = etp · ep · edp. Here edp counts the replicas of each expert shard. The number of micro-batches is m =
@@ -43,19 +43,20 @@ enum class ContextParallelKind : std::uint8_t {
   all_to_all,  ///< heads split over cp inside attention by all-to-all
 };
 enum class RecomputeKind : std::uint8_t { none, selective, full };
-/// Selects what the data-parallel ranks of a shard group divide up instead of each holding a copy. Every stage divides
-/// what the previous one does, and more (ZeRO, Rajbhandari et al. 2020). The numbers are those of documents and flags.
+/// Selects what the data-parallel ranks of a shard group divide among themselves instead of each holding a copy.
+/// Every stage divides what the previous stage divides, and more (ZeRO, Rajbhandari et al. 2020). Documents and flags
+/// use the same numbers.
 enum class ZeroStage : std::int32_t {
   none = 0,        ///< every rank holds all state
   optimizer = 1,   ///< master weights and optimizer state
-  gradients = 2,   ///< gradients as well: every micro-batch scatters them
-  parameters = 3,  ///< parameters as well: every layer is gathered before it runs
+  gradients = 2,   ///< also gradients: every micro-batch scatters them
+  parameters = 3,  ///< also parameters: every layer is gathered before it runs
 };
 constexpr bool shards_optimizer(ZeroStage z) { return z >= ZeroStage::optimizer; }
 constexpr bool shards_gradients(ZeroStage z) { return z >= ZeroStage::gradients; }
 constexpr bool shards_parameters(ZeroStage z) { return z >= ZeroStage::parameters; }
 constexpr bool is_stage(ZeroStage z) { return z >= ZeroStage::none && z <= ZeroStage::parameters; }
-/// Returns 0 to 3, as it is written everywhere.
+/// Returns 0 to 3, the usual notation.
 constexpr std::int32_t number_of(ZeroStage z) { return static_cast<std::int32_t>(z); }
 /// Orders the dimensions over device ids, innermost (fastest link) first.
 enum class RankOrder : std::uint8_t { tp_cp_dp_pp, tp_cp_pp_dp, tp_dp_cp_pp };
@@ -76,15 +77,15 @@ enum class Optimizer : std::uint8_t { adam, sgd };
 /// Selects what is kept in host memory instead of device memory. The numbers are the order of the dimension.
 enum class Offload : std::uint8_t {
   none,
-  /// Offloads master weights and moments. Gradients go down to the host, which updates, and parameters come back up
+  /// Offloads master weights and moments. Gradients go to the host, which computes the update, and parameters return
   /// (ZeRO-Offload, Ren et al. 2021).
   optimizer,
   /// Offloads the activations that blocks keep for their backward pass, between the two passes. For a
   /// recomputed block this is its input.
   activations,
   optimizer_activations,  ///< both
-  /// Offloads the shards of parameters and gradients in addition to the optimizer. A layer's shard comes up before
-  /// every gather (ZeRO-3 with offload_param, FSDP2's CPUOffloadPolicy).
+  /// Offloads the shards of parameters and gradients in addition to the optimizer. A layer's shard is copied to the
+  /// device before every gather (ZeRO-3 with offload_param, FSDP2's CPUOffloadPolicy).
   parameters,
   parameters_activations,  ///< all of these
 };
@@ -102,7 +103,7 @@ enum class FrozenType : std::uint8_t { compute, nf4, int8 };
 enum class Packing : std::uint8_t {
   none,      ///< one sequence per sample, padded
   packed,    ///< several, each attending only to itself; samples go to replicas in their order
-  balanced,  ///< as `packed`, with the samples of a step dealt so that replicas have equal work
+  balanced,  ///< like `packed`, with the samples of a step distributed so that replicas have equal work
 };
 
 std::string_view to_string(SequenceParallel v);
@@ -115,7 +116,7 @@ std::string_view to_string(Offload v);       ///< "none" "optimizer" "activation
 std::string_view to_string(FrozenType v);    ///< "none" "nf4" "int8"
 std::string_view to_string(Packing v);       ///< "none" "packed" "balanced"
 
-/// Describes what of a layer is recomputed in its backward pass.
+/// Describes which parts of a layer are recomputed in its backward pass.
 struct Recompute {
   RecomputeKind kind = RecomputeKind::none;
   /// Counts the recomputed blocks with kind full: the first `layers` blocks of every chunk (of a range). Otherwise 0.
@@ -136,7 +137,8 @@ struct Overlap {
   auto operator<=>(const Overlap&) const = default;
 };
 
-/// Describes how one layer is spread over the devices of its stage. In the uniform space all layers share one strategy.
+/// Describes how one layer is distributed over the devices of its stage. In the uniform space all layers share one
+/// strategy.
 struct Strategy {
   std::int32_t tp = 1;
   SequenceParallel sp = SequenceParallel::none;
@@ -154,7 +156,7 @@ struct Strategy {
   Overlap overlap;
   Offload offload = Offload::none;
   /// Describes how every operator of a block is partitioned over the tp = 2^n devices of its group, "attn.qkv K,P2;
-  /// attn.core H,H; …" (plan/operator_partition.h). Weights are split and replicated as it states; sp is none, and cp,
+  /// attn.core H,H; …" (plan/operator_partition.h). Weights are split and replicated accordingly; sp is none, and cp,
   /// ep and etp are 1. Embedding and head are split over the vocabulary as usual. Empty: tensor parallelism as above.
   BlockPartition partition;
   auto operator<=>(const Strategy&) const = default;
@@ -184,15 +186,15 @@ struct Schedule {
   [[nodiscard]] constexpr std::int32_t chunks() const { return stages * virtual_stages; }
 };
 
-/// Describes low-rank adapters (LoRA, Hu et al. 2021). A targeted linear of in -> out features is frozen and gets two
-/// trained ones, in -> rank and rank -> out.
+/// Describes low-rank adapters (LoRA, Hu et al. 2021). A targeted linear layer of in -> out features is frozen and
+/// gets two trained ones, in -> rank and rank -> out.
 struct Adapter {
   std::int32_t rank = 0;  ///< 0: no adapters, and the model itself is trained
   double alpha = 0;       ///< scales their output by alpha / rank, at no cost in time or bytes; 0: rank
-  /// Lists operators ("attn.qkv"), or projections inside them by PEFT's names ("q_proj", "up_proj"), each with a pair
-  /// of its own; in the order of the job.
+  /// Lists operators ("attn.qkv"), or projections inside them by PEFT's names ("q_proj", "up_proj"), each with its
+  /// own pair; in the order of the job.
   std::vector<std::string> targets = {};
-  /// Applies to the linears of blocks except routers; everything else stays in the compute type.
+  /// Applies to the linear layers of blocks except routers; everything else stays in the compute type.
   FrozenType base = FrozenType::compute;
   bool operator==(const Adapter&) const = default;
   [[nodiscard]] bool any() const { return rank > 0; }
@@ -204,8 +206,8 @@ struct LengthShare {
   double weight = 0;
   bool operator==(const LengthShare&) const = default;
 };
-/// Describes the lengths of the sequences that samples are made of. Empty: every sample is one
-/// sequence of sequence_length tokens.
+/// Describes the lengths of the sequences that make up samples. Empty: every sample is one sequence of
+/// sequence_length tokens.
 struct Lengths {
   /// Lists the lengths by ascending tokens, each once; sequences longer than sequence_length are cut to it.
   std::vector<LengthShare> histogram = {};
@@ -231,8 +233,8 @@ struct Training {
 
 /// Returns whether some weights of the model are frozen: they have no gradients and no optimizer state.
 inline bool freezes_weights(const Training& training) { return training.adapter.any() || !training.freeze.empty(); }
-/// Marks in the model what `training` trains (Operator::frozen and adapters, LayerKind::backward). Layers that come
-/// to differ get separate kinds. A model is marked once, before anything is computed from it. Returns an Error for a
+/// Marks in the model what `training` trains (Operator::frozen and adapters, LayerKind::backward). Layers that now
+/// differ get separate kinds. A model is marked once, before anything is computed from it. Returns an Error for a
 /// target or part that the model does not have; `where` is the place of `training` in messages.
 Status mark_trained(Model& model, const Training& training, const std::string& where);
 
@@ -245,9 +247,10 @@ struct LayerRange {
 };
 
 /// Holds a pipeline chunk: consecutive ranges, at least one. In the uniform space there is one; in the layer-wise space
-/// a range ends where the strategy changes. All strategies of a stage spread their layers over the same devices, so
-/// tp·cp·dp is the same for all. The samples of a micro-batch in all replicas together are also the same. A range with
-/// another dp therefore has another micro-batch per rank: Schedule::micro_batch · (dp of the plan's first range) / dp.
+/// a range ends where the strategy changes. All strategies of a stage distribute their layers over the same devices,
+/// so tp·cp·dp is the same for all. The samples of a micro-batch in all replicas together are also the same. A range
+/// with another dp therefore has another micro-batch per rank: Schedule::micro_batch · (dp of the plan's first range)
+/// / dp.
 struct Chunk {
   std::vector<LayerRange> ranges;
   bool operator==(const Chunk&) const = default;
@@ -270,12 +273,12 @@ struct Stage {
   std::vector<DeviceRange> devices;
   std::vector<Chunk> chunks;  ///< virtual_stages of them; chunk k of stage i is pipeline chunk pipeline_chunk(...)
   /// Lists the samples of a micro-batch for each of the dp replicas; their sum is micro_batch · dp. Empty: equal
-  /// shares. Other shares are priced where every replica has samples, all stages divide a micro-batch alike, and no
-  /// cp or ep is used (unsupported).
+  /// shares. Other shares can be priced if every replica has samples, all stages divide a micro-batch in the same
+  /// way, and no cp or ep is used (unsupported).
   std::vector<std::int64_t> samples_per_replica = {};
   /// Lists the weights by which the ranks of a shard group divide the states that ZeRO shards, one for each
-  /// of `shard` ranks. Empty: equal shares. Other shares are priced where ZeRO shards over all of dp and no
-  /// cp or ep is used (unsupported).
+  /// of `shard` ranks. Empty: equal shares. Other shares can be priced if ZeRO shards over all of dp and no cp or ep
+  /// is used (unsupported).
   std::vector<std::int64_t> state_shares = {};
   bool operator==(const Stage&) const = default;
 };
@@ -283,11 +286,11 @@ struct Stage {
 /// Returns whether replicas of the stage differ in samples or states.
 inline bool uneven_replicas(const Stage& stage) { return !stage.samples_per_replica.empty() || !stage.state_shares.empty(); }
 
-/// Holds one pipeline: every layer of the model once, on devices of its own.
+/// Holds one pipeline: every layer of the model once, on its own devices.
 struct Pipeline {
   std::int32_t id = 0;  ///< unique among the pipelines of the plan
   Schedule schedule;
-  std::int64_t samples = 0;  ///< share of the global batch; the pipelines together have all of it
+  std::int64_t samples = 0;  ///< share of the global batch; the shares of all pipelines add up to it
   std::vector<Stage> stages;
   bool operator==(const Pipeline&) const = default;
 
@@ -309,7 +312,7 @@ struct StatePrecision {
 /// it returns those of generic.
 StatePrecision state_precision(std::string_view engine, const Training& training);
 
-/// Holds a plan and the inputs that it was made for.
+/// Holds a plan and the inputs for which it was made.
 struct Plan {
   std::string model_name, model_hash, cluster_name, cluster_hash;
   std::string model_summary, cluster_summary;  ///< one line each
@@ -326,7 +329,7 @@ struct Plan {
   std::vector<Pipeline> pipelines = std::vector<Pipeline>(1);
   bool operator==(const Plan&) const = default;
 
-  /// Returns one of the pipelines as a plan of its own, with that pipeline's samples as the global batch.
+  /// Returns one of the pipelines as a separate plan, with that pipeline's samples as the global batch.
   [[nodiscard]] Plan alone(std::size_t pipeline) const;
   /// Returns the pipeline of a plan that has exactly one. Code that cannot handle several pipelines reads a plan
   /// through this function, after it has rejected them.
@@ -355,7 +358,7 @@ struct Plan {
 /// which belong to a range and to the plan.
 std::string label(const Strategy& strategy);
 
-/// Holds consecutive layers that are treated alike.
+/// Holds consecutive layers that are treated in the same way.
 struct LayerRun {
   std::int32_t first = 0;
   std::int32_t last = 0;
@@ -427,13 +430,13 @@ std::vector<RuleViolation> violations(const Model& model, const Cluster& cluster
 std::vector<std::pair<std::string, std::string>> rule_catalogue();
 
 /// Validates the structure of a plan by itself: pipelines, stages, ranges, devices that occur exactly once, and
-/// consistent schedule fields. Places in the document are those of version 2.
+/// consistent schedule fields. Errors give places in a document of version 2.
 Status validate(const Plan& plan);
 
-/// Returns an error for a part of the plan that has no price yet, by its place in the document. These are overlapped
-/// expert exchanges, other types of states, some unequal shares of samples or states, and several pipelines under an
-/// engine with restrictions. Returns nothing if everything has a price. Callers that predict, check or convert a plan
-/// call this first, so that no part of a document is ignored.
+/// Returns an error for a part of the plan that cannot be priced yet, by its place in the document. These are
+/// overlapped expert exchanges, other types of states, some unequal shares of samples or states, and several
+/// pipelines under an engine with restrictions. Returns nothing if everything can be priced. Callers that predict,
+/// check or convert a plan call this first, so that no part of a document is ignored.
 Status unsupported(const Plan& plan);
 
 /// Returns whether every stage lists its devices as its strategies' `order` assigns them, device by
@@ -447,8 +450,7 @@ enum class PlanSchema : std::uint8_t { one = 1, two = 2 };
 Status unwritable(const Plan& plan, PlanSchema schema);
 /// Returns the document of a plan; `schema` must be able to express it (unwritable).
 std::string to_json(const Plan& plan, PlanSchema schema = PlanSchema::two);
-/// Reads either version; version 1 is one pipeline of equal replicas. Equal shares that are
-/// written out are read as none.
+/// Reads either version; version 1 is one pipeline of equal replicas. Explicit equal shares are read as none.
 Result<Plan> plan_from_json(std::string_view text, const std::string& where);
 /// Returns base::content_hash of the document in version 2. Equal plans have the same hash, whatever version was read.
 std::string content_hash(const Plan& plan);

@@ -46,7 +46,7 @@ struct Bottleneck {
   std::vector<double> busy_per_stage;  ///< `busy` of all stages
 };
 
-/// Sums all links of one name in a cluster ("rails out": the NICs of all devices) during one iteration
+/// Sums the use of all links of one name in a cluster ("rails out": the NICs of all devices) during one iteration
 /// under the flow-level network.
 struct LinkUse {
   std::string link;
@@ -62,9 +62,9 @@ struct NetworkPrediction {
   std::vector<LinkUse> links;            ///< in the order of the topology; links without traffic are left out
 };
 
-/// Holds the price of training, if the cluster file states what its devices cost.
+/// Holds the price of training, if the cluster file states the price of its devices.
 struct Expense {
-  double per_step = 0;         ///< devices for the time of a step, and traffic that leaves groups and sites
+  double per_step = 0;         ///< the devices for the duration of a step, and traffic that leaves groups and sites
   double per_token = 0;        ///< per sample for vision models
   double per_hour = 0;         ///< all devices of the nodes that the plan uses
   double egress_per_step = 0;  ///< part of per_step
@@ -116,15 +116,15 @@ struct Alternative {
   bool fits = false;
   std::int64_t iteration_ns = 0;  ///< also set when it does not fit
   std::int64_t peak_memory_bytes = 0;
-  /// Lists where the difference to the answer comes from, losses and gains: "exposed communication +0.210 s, bubble
+  /// Lists the parts of the difference to the answer, losses and gains: "exposed communication +0.210 s, bubble
   /// -0.050 s". For an illegal configuration, it states why.
   std::string lost_to;
   std::optional<Plan> plan;
   /// Holds a uniform configuration, as result.json names it; empty where the configuration is illegal.
   std::optional<std::pair<Strategy, Schedule>> configuration = std::nullopt;
-  std::string plan_label = {};  ///< label of `plan`; a result that was read has it and no `plan`
-  std::string engine = {};      ///< with the options of a recipe's authors; empty: the engine of the job
-  /// The search could not answer with it, because rules, search part, memory margin or options forbid it.
+  std::string plan_label = {};  ///< label of `plan`; a result that was read from a file has only the label
+  std::string engine = {};      ///< engine with the options of a recipe's authors; empty: the engine of the job
+  /// The search could not return it, because rules, search part, memory margin or options forbid it.
   bool outside_space = false;
 };
 
@@ -143,7 +143,7 @@ struct SearchRequest {
   bool engine_options = false;
 };
 
-/// Describes one partition of the layers of a layer-wise answer over its stages, with the best strategies for it.
+/// Describes one partition of a layer-wise answer's layers over its stages, with the best strategies for it.
 struct StageBalance {
   std::string name;                 ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact"
   std::vector<std::int32_t> first;  ///< first layer of each stage
@@ -155,13 +155,13 @@ struct StageBalance {
 struct LayerwiseSummary {
   std::int64_t uniform_ns = 0;  ///< best uniform plan; 0: none fits
   double strategies = 0;        ///< strategies of a layer kind, summed over pipelines and batches
-  double kept = 0;              ///< strategies that no other of the same layout beats in every component
+  double kept = 0;              ///< strategies not dominated in every component by another one of the same layout
   std::int64_t outer = 0;       ///< choices of stages and samples per micro-batch
   std::int64_t solved = 0;      ///< choices whose programs were solved; bounds exclude the others
   std::vector<StageBalance> balance;
   std::int64_t simulated = 0;  ///< distinct layer-wise plans, not counted in SearchSummary::simulated
   /// Counts the single changes of the answer (one layer's strategy, one boundary between chunks, the overlap switches)
-  /// that were simulated, and those that were not. If some were tried and none is left, no single change is faster.
+  /// that were simulated, and those that were not. If some were tried and none remains, no single change is faster.
   std::int64_t refinement_tried = 0, refinement_left = 0;
 };
 
@@ -170,7 +170,7 @@ struct PartitionSummary {
   std::int64_t without_ns = 0;      ///< best plan without them; 0: none fits
   std::int64_t groups = 0;          ///< choices of tensor group and samples with partitioned operators
   std::int64_t solved = 0;          ///< operator searches
-  std::int64_t offered = 0;         ///< partitions that strategies could take
+  std::int64_t offered = 0;         ///< partitions that strategies could use
   bool certified = true;            ///< every operator search is exact: its answer equals trying all
   std::int64_t lower_bound_ns = 0;  ///< for plans with any partition, offered or not
 };
@@ -178,10 +178,10 @@ struct PartitionSummary {
 /// Counts the work of the search for plans on groups of unlike devices.
 struct DeviceGroupsSummary {
   std::int64_t sizes = 0;       ///< numbers of samples that a micro-batch may have
-  std::int64_t options = 0;     ///< ways to make a stage, over all sizes
-  std::int64_t dropped = 0;     ///< options no better than another on as many devices of the same kind
+  std::int64_t options = 0;     ///< options for a stage, over all sizes
+  std::int64_t dropped = 0;     ///< options no better than another one on the same number of devices of the same kind
   std::int64_t states = 0;      ///< partial plans that were kept
-  std::int64_t candidates = 0;  ///< plans with the least bounds
+  std::int64_t candidates = 0;  ///< plans with the lowest bounds
   /// Counts the candidates whose bound was below the best plan so far, and single changes of the best of them.
   std::int64_t simulated = 0;
   std::int64_t refined = 0;       ///< single changes among the simulated plans
@@ -191,7 +191,7 @@ struct DeviceGroupsSummary {
   double alone = 0;
   std::int64_t alone_simulated = 0;
   std::int64_t columns = 0;       ///< pipelines on one of several node groups, to run concurrently
-  std::int64_t combinations = 0;  ///< sets of these pipelines, with the samples dealt
+  std::int64_t combinations = 0;  ///< sets of these pipelines, with the samples divided among them
   std::int64_t beside_simulated = 0;
   /// True if the answer has several pipelines. The bound then covers chains of stages and concurrent pipelines, each
   /// on one group (1f1b, or what the job requests instead; no interleaving on groups).
@@ -208,7 +208,7 @@ struct DeviceGroupsSummary {
 struct PhaseSummary {
   std::string name;       ///< "uniform", "layer-wise", "operators", "operators by layer"
   bool left_out = false;  ///< named in PlannerOptions::left_out_phases
-  bool complete = false;  ///< false: stopped by a limit or an interruption, or not begun
+  bool complete = false;  ///< false: stopped by a limit or an interruption, or not started
   std::int64_t bounded = 0, lowered = 0, simulated = 0;
   std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; 0: unknown
   double seconds = 0;               ///< wall clock; printed only under "timing"
@@ -259,7 +259,7 @@ struct SearchSummary {
   /// Counts the programs timed for `simulated`: equal timings once, including good starts of the search.
   std::int64_t lowered = 0;
   std::vector<PhaseSummary> phases = {};  ///< phases of the space, in order
-  /// Lists what the engine lets layers and stages of one plan differ in: "layers may differ in: zero, recompute;
+  /// Lists in what the engine lets layers and stages of one plan differ: "layers may differ in: zero, recompute;
   /// stages in: nothing". Empty: uniform plans were requested, or the engine restricts nothing.
   std::string freedom = {};
 };
@@ -307,7 +307,8 @@ struct RestrictionPrice {
 /// Holds the best plan with options of the job's engine switched on (data/engines.yaml); only options that gain are
 /// used.
 struct OptionAnswer {
-  /// States whether some options change what is computed (moments in bf16, activations in 8 bits), not only how.
+  /// States whether some options change the computation (moments in bf16, activations in 8 bits), not only its
+  /// execution.
   bool numerics = false;
   std::vector<std::string> options;  ///< in the order of the catalogue
   /// Holds, for each option, the relative growth of the step when that option alone is removed; −1: it no longer fits.
@@ -337,16 +338,16 @@ struct BatchHint {
   std::int64_t global_batch = 0;
   std::string label;
   std::int64_t iteration_ns = 0;
-  double gain = 0;  ///< share of the time saved against today's plan, grown to that batch (planner/batch_hint.h)
+  double gain = 0;  ///< share of the time saved against the current plan scaled to that batch (planner/batch_hint.h)
 };
 
-/// Keeps results of plan() for later calls of the same job on a changed cluster: links slower or faster, less memory,
-/// and back again. The caller keeps it and passes it to each call (PlannerOptions::memory). A later call immediately
-/// prunes what an earlier one proved too slow by a sufficient margin, and starts from its best plans. On other nodes
-/// it has only the starts. Plan, prediction and certificate are those of a call without memory. Counters of the
-/// search (bounded, simulated, pruned by rule) differ, and runners-up are the fastest of the fewer plans that were
-/// simulated. The memory holds the last eight searches of a job, 24 at most, some megabytes each. It is no cache of
-/// answers: every answer is proven anew. It serves one call at a time.
+/// Keeps results of plan() for later calls of the same job on a changed cluster: slower or faster links, less memory,
+/// and changes back. The caller keeps it and passes it to each call (PlannerOptions::memory). A later call
+/// immediately prunes what an earlier one proved too slow by a sufficient margin, and starts from its best plans. On
+/// other nodes it uses only the starts. Plan, prediction and certificate are those of a call without memory. Counters
+/// of the search (bounded, simulated, pruned by rule) differ, and runners-up are the fastest of the fewer plans that
+/// were simulated. The memory holds the last eight searches of a job, 24 at most, some megabytes each. It is not a
+/// cache of answers: every answer is proven again. It serves one call at a time.
 class PlannerMemory {
  public:
   PlannerMemory();
@@ -379,14 +380,15 @@ struct SearchedPlan {
 struct PlannerOptions {
   int threads = 0;                          ///< 0: hardware threads; never changes the answer
   std::int64_t node_limit = 0;              ///< deterministic budget of simulated plans over all phases; 0: none
-  double time_limit_s = 0;                  ///< wall-clock seconds until the best plan so far is the answer; 0: none
+  double time_limit_s = 0;                  ///< wall-clock seconds after which the best plan so far is returned; 0:
+                                            ///< no limit
   std::vector<std::string> disabled_rules;  ///< pruning rules to switch off, by name
   /// Lists the phases of the search to leave out, by name: "layer-wise", "operators", "operators by layer". The
   /// certificate then covers less.
   std::vector<std::string> left_out_phases;
   bool exhaustive = false;  ///< reference mode: simulate every legal configuration that fits
   int alternatives = 5;
-  double simple_within = 0.01;  ///< how much slower than the fastest the simplest plan may be
+  double simple_within = 0.01;  ///< by how much the simplest plan may be slower than the fastest
   bool simple = false;          ///< return the simplest plan as the answer
   bool engines = false;         ///< also find the best plan of every engine
   /// Also finds what the rules of the job's engine cost, by another search of the space without them.
@@ -439,7 +441,7 @@ struct PlannerResult {
   std::vector<OptionAnswer> options = {};
   /// Lists single changes of this plan for `explain`, the report and `improve`. It is not part of result.json.
   std::vector<SingleChange> changes = {};
-  std::vector<std::string> notes;    ///< parts of the job's inputs that were not planned
+  std::vector<std::string> notes;    ///< parts of the job's inputs that the plan does not cover
   double total_s = 0, search_s = 0;  ///< wall clock; printed only under "timing"
   int threads = 1;
 
@@ -457,10 +459,11 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options);
 /// is a result with prediction.fits = false.
 Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const Schedule& schedule);
 
-/// Simulates a plan as it is. `job` must be the plan's own (job_of_plan) or one with the same devices and layers.
+/// Simulates a plan without changing it. `job` must be the plan's own (job_of_plan) or one with the same devices and
+/// layers.
 Result<PlannerResult> simulate(const Job& job, const Plan& plan);
 
-/// Holds the figures of a simulated plan, and the instructions that they come from.
+/// Holds the figures of a simulated plan, and the instructions from which they were computed.
 struct SimulatedPlan {
   PlannerResult result;
   Timeline timeline;

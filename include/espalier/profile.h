@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns measurements of ranks into a profile: times of operators, host work of a step, the rate of the update, and
-// the fabric. A profile is a calibration (espalier/calibration.h) that a job names with `profile: FILE`. Plans are
-// then priced by what was measured on this machine.
+// Turns measurements of ranks into a profile: times of operators, host work per step, the rate of the update, and the
+// fabric. A profile is a calibration (espalier/calibration.h) that a job names with `profile: FILE`. Plans are then
+// priced with the measurements of this machine.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct ProfileInputs {
   std::shared_ptr<const Calibration> earlier;
   std::vector<NamedText> collectives;    ///< output of `espalier profile --network` or nccl-tests
   std::string note;                      ///< machine, date, versions
-  std::vector<OverlapRun> overlap = {};  ///< as many runs with overlap as without; empty: not measured
+  std::vector<OverlapRun> overlap = {};  ///< equal numbers of runs with and without overlap; empty: not measured
 };
 
 /// Holds the figures of a profile, and its file.
@@ -46,17 +46,17 @@ struct Profile {
   double step_s = 0, micro_batch_s = 0;  ///< host work per step, and per micro-batch
   double update_bytes_per_s = 0;
   double fabric_error = 0;  ///< median |t/T − 1| of held-out collectives; 0: none
-  /// Holds the slowdown of each by the other (cost/overlap.h); 0: not measured.
+  /// Holds the mutual slowdown of compute and communication (cost/overlap.h); 0: not measured.
   double compute_slowdown = 0, communication_slowdown = 0;
   std::vector<std::string> notes;
   std::string yaml;  ///< schema espalier.calibration/1
 };
 
 /// Returns the plan to measure: one tensor group of `tp` ranks that runs `microbatches` micro-batches of `samples`
-/// samples. `partition` is that of the operators of its blocks; empty: tensor parallelism.
+/// samples. `partition` partitions the operators of its blocks; empty: tensor parallelism.
 Plan profiled_plan(const Job& job, std::int32_t tp, SequenceParallel sp, std::int32_t samples, std::int32_t microbatches,
                    const BlockPartition& partition = {});
-/// Returns the plan of any strategy and schedule on as many devices as it needs, with its inputs embedded.
+/// Returns the plan of any strategy and schedule on the devices that it needs, with its inputs embedded.
 Plan profiled_plan(const Job& job, const Strategy& strategy, const Schedule& schedule);
 
 /// Makes the profile. Fails with bad_input for records that cannot be read, or without token

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selects the parts of a block that run again before its backward pass. The input of a part is kept, and the tensors
-// that its operators would keep are dropped. The names are those of Megatron-LM's --recompute-modules where it has one.
+// Selects the parts of a block that run again before its backward pass. The input of a part is stored, and the
+// tensors that its operators would store are dropped. The names follow Megatron-LM's --recompute-modules if it has
+// one.
 #pragma once
 
 #include <compare>
@@ -17,13 +18,13 @@ enum class RecomputeModule : std::uint8_t {
   core_attn,        ///< attention between its projections
   layernorm,        ///< norms
   act,              ///< activation of a dense MLP, and of shared experts
-  mlp,              ///< a dense MLP, with its norm where that is part of its first product
+  mlp,              ///< a dense MLP, with its norm if that is fused into its first matrix product
   moe,              ///< a mixture of experts: router, exchanges, experts and shared experts
   moe_act,          ///< activation of routed experts
-  mla_up_proj,      ///< products that make queries, keys and values from a latent, and norms of the latents
+  mla_up_proj,      ///< up-projections from latents to queries, keys and values, and norms of the latents
   shared_experts,   ///< experts that every token passes through
-  every_second_mm,  ///< every second dense product
-  grouped_mm,       ///< products of routed experts and their activation; exchanged tokens are kept
+  every_second_mm,  ///< every second dense matrix product
+  grouped_mm,       ///< grouped GEMMs of routed experts and their activation; exchanged tokens are stored
 };
 inline constexpr int kRecomputeModules = 10;
 
@@ -67,17 +68,18 @@ class RecomputeModules {
   std::uint16_t bits_ = 0;
 };
 
-/// torchtitan's per-operator policy saves the outputs of attention, of exchanges and of every other product, but
-/// not those of grouped products.
+/// torchtitan's per-operator policy saves the outputs of attention, of exchanges and of every other matrix product,
+/// but not those of grouped GEMMs.
 inline constexpr RecomputeModules kPerOperator{RecomputeModule::layernorm, RecomputeModule::act, RecomputeModule::every_second_mm,
                                                RecomputeModule::grouped_mm};
 
 /// Returns the names: "layernorm,moe_act"; "op" is the per-operator policy.
 std::string to_string(RecomputeModules v);
-/// Returns the names for a sentence: "layernorm, moe_act".
+/// Returns the names as a phrase: "layernorm, moe_act".
 std::string listed(RecomputeModules v);
 std::optional<RecomputeModule> parse_recompute_module(std::string_view name);
-/// Parses names separated by commas or spaces, each once or more, or "op". Returns nothing for an unknown name or none.
+/// Parses names separated by commas or spaces (repetitions are allowed), or "op". Returns nothing for an unknown name
+/// or none.
 std::optional<RecomputeModules> parse_recompute_modules(std::string_view names);
 
 }  // namespace espalier

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a plan as one HTML file that opens anywhere and loads nothing: figures, timeline, memory, search, layers,
-// cluster, what-if, and the source of each number.
+// Writes a plan as one self-contained HTML file: figures, timeline, memory, search, layers, cluster, what-if, and the
+// source of each number.
 //
 //   auto data = report_data(*job, *result, nullptr, {});     // schema espalier.report/1
 //   write_file("report.html", report_page(*data, result->brief(100)));
@@ -26,7 +26,8 @@ namespace espalier {
 struct ReportOptions {
   /// Limits the bytes of the data. Above the limit, the timeline shows fewer of the first micro-batches, with a note.
   std::size_t most_bytes = 850'000;
-  /// Points to a sweep that contains the result, shown as a table with bars; null: none. It must outlive the call.
+  /// Points to a sweep that contains the result and is shown as a table with bars; null: none. It must outlive the
+  /// call.
   const Sweep* sweep = nullptr;
   std::size_t sweep_point = 0;  ///< index of the result among its points
 };

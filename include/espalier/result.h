@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Represents failures. A failure that a user can cause (a bad file, an impossible cluster) is an Error value: its
-// place, what was found, what was expected, a hint. Faults that only a bug can cause are caught by ESPALIER_CHECK
+// Represents failures. A failure that a user can cause (a bad file, an impossible cluster) is an Error value with its
+// place, what was found, what was expected, and a hint. Faults that only a bug can cause are caught by ESPALIER_CHECK
 // (src/base/invariant.h), which is always on.
 #pragma once
 
@@ -22,8 +22,8 @@ enum class ErrorKind {
   limit,         ///< exit 6: a search limit was reached
 };
 
-/// Describes a failure. Every field is a plain sentence fragment without a final dot. `where` is
-/// "file:line:column" or "file: $.json.path".
+/// Describes a failure. Every field is a sentence fragment without a final full stop. `where` is "file:line:column"
+/// or "file: $.json.path".
 struct Error {
   ErrorKind kind = ErrorKind::bad_input;
   std::string where;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws the schedule as plain text, to paste into an issue: a row for each stage, a column for each slot of
-// time, and a table of the stages.
+// Draws the schedule as plain text, to paste into an issue: a row for each stage, a column for each time slot, and a
+// table of the stages.
 //
 //   stage 0  F0 F1 F2 F3 .  .  B0 -  F4 B1 -  …
 //
-// A slot is as long as the shortest forward pass. A cell shows what fills most of the slot. The name is written
-// where the work begins ("F3": forward of micro-batch 3; "1F3": of chunk 1 where stages hold several, as in
+// A slot is as long as the shortest forward pass. A cell shows the work that fills most of the slot. The name is
+// written where the work begins ("F3": forward of micro-batch 3; "1F3": of chunk 1, if stages hold several, as in
 // PyTorch's schedules) and continued by "-"; "." is idle. If the step has more slots than the width has columns, its
 // beginning and its end are shown.
 #pragma once

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a job file that bounds the search: fixed values and limits of any dimension. They belong to the space
-// that the certificate covers. Dimension names: tp sp cp cp_kind ep etp dp pp vpp schedule micro_batch zero shard
-// order recompute recompute_layers overlap_grad overlap_param overlap_p2p overlap_tp offload. Values are integers;
-// enums and flags count by ordinal.
+// The part of a job file that bounds the search: fixed values and limits of any dimension. They define the space that
+// the certificate covers. Dimension names: tp sp cp cp_kind ep etp dp pp vpp schedule micro_batch zero shard order
+// recompute recompute_layers overlap_grad overlap_param overlap_p2p overlap_tp offload. Values are integers; enums
+// and flags count by ordinal.
 //
 // overlap_tp (tensor-parallel collectives that overlap with their GEMMs) and offload are off unless named, because
 // few engines support them. Schedules that only_where_allowed (plan.h) marks are left out unless `allow` lists them.
@@ -36,7 +36,7 @@ std::optional<SpaceKind> space_kind_of(std::string_view word);
 enum class DeviceChoice : std::uint8_t {
   equal,  ///< all stages use equal numbers of devices of one kind
   any,    ///< stages use groups of unlike devices; devices may be left out
-  all,    ///< as `any`, but every device has work
+  all,    ///< like `any`, but every device has work
 };
 std::string_view to_string(DeviceChoice choice);  ///< "equal" "any" "all"
 std::optional<DeviceChoice> device_choice_of(std::string_view word);

@@ -2,17 +2,17 @@
 // The result of simulating one iteration of a plan.
 //
 // The simulated iteration time is the number that Espalier predicts, optimises and prints: `plan`, `estimate` and
-// `simulate` return the same nanosecond for one configuration. A Breakdown divides the timeline of the rank that
-// finishes last (lowest id on a tie), interval by interval on its compute stream:
+// `simulate` return the same time for one configuration, to the nanosecond. A Breakdown divides the timeline of the
+// rank that finishes last (lowest id on a tie), interval by interval on its compute stream:
 //   compute                 kernels
-//   exposed_communication   collectives inside chunks that are not hidden, slow-down of compute by communication, and
+//   exposed_communication   collectives inside chunks that are not hidden, slowdown of compute by communication, and
 //                           idle time of the compute stream while a collective of the rank runs
 //   bubble                  idle time for any other reason (waiting for a neighbour's micro-batch)
 //   optimizer               the end of the step: the update, and the host's work between two steps (step_host)
 //   other                   kernel-launch gaps and per-micro-batch overhead
 // The five add up to the iteration exactly, as integers. Communication that the end of the step waits for counts as
-// exposed communication: the exposed share of overlapped reductions, and reductions inside tensor groups. Launches
-// of the update count as other.
+// exposed communication: the exposed share of overlapped reductions, and reductions inside tensor groups. Kernel
+// launches of the update count as `other`.
 #pragma once
 
 #include <cstdint>

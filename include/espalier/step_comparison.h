@@ -51,7 +51,7 @@ struct StepComparison {
 };
 
 /// Compares a measured step with the plan's prediction. Fails with bad_input if the step belongs to another plan, or
-/// if its ranks have other instruction lists than this version lowers the plan to.
+/// if its ranks have other instruction lists than those to which this version lowers the plan.
 Result<StepComparison> compare_step(const Job& job, const Plan& plan, const MeasuredStep& measured);
 
 /// Returns text for a terminal, wrapped at `width` columns; 0 does not wrap.

@@ -24,7 +24,7 @@ struct SweepAxis {
 /// Holds one combination of values and its plan.
 struct SweepPoint {
   std::vector<std::string> values;  ///< one for each axis
-  Result<PlannerResult> result;     ///< or why there is no plan, which is a finding of the sweep
+  Result<PlannerResult> result;     ///< or why there is no plan, which is a valid outcome of a sweep
 };
 
 /// Holds the axes of a sweep and all its points.

@@ -22,7 +22,7 @@ struct TimelineSpan {
   InstructionKind kind = InstructionKind::forward;
   Stream stream = Stream::compute;
   std::int32_t chunk = 0;        ///< position of its layers along the pipeline, 0 … p·v−1
-  std::int32_t microbatch = -1;  ///< −1: it belongs to no single micro-batch
+  std::int32_t microbatch = -1;  ///< −1: it does not belong to a single micro-batch
   std::int32_t bucket = 0;       ///< which part of its chunk, in order of execution
   std::int32_t buckets = 1;      ///< number of parts that the chunk is cut into here
   /// Holds the layers of the chunk of a compute span; −1 for the optimizer and for communication.
@@ -47,8 +47,8 @@ struct MemorySample {
 };
 
 /// Describes what runs inside a compute instruction: an operator of a layer, or one of its collectives
-/// (TimelineDetail::steps). Steps of one track do not overlap. They fill the time that the instruction takes alone,
-/// stretched evenly where it took longer.
+/// (TimelineDetail::steps). Steps of one track do not overlap. They fill the time that the instruction would take
+/// alone, and are stretched evenly if it took longer.
 struct TimelineStep {
   /// Selects the track. 0 holds operators and waiting, 1 their collectives and those between
   /// layers, and 2 ZeRO of whole layers.
@@ -58,7 +58,7 @@ struct TimelineStep {
   /// Names the operator; otherwise "waiting", "redistribution", "parameters", "gradients", "copies" or "pass".
   std::string name;
   std::string_view part;   ///< "forward", "input_gradient", "weight_gradient", "recomputation"
-  std::int32_t times = 0;  ///< messages, one after the other; 0: it moves nothing, and the next three fields are unset
+  std::int32_t times = 0;  ///< messages, one after another; 0: it moves nothing, and the next three fields are unset
   CollectiveKind collective = CollectiveKind::all_reduce;
   std::string_view group;  ///< "tensor", "context", "expert", …: the ranks that take part
   std::int64_t bytes = 0;  ///< bytes of one message
@@ -67,15 +67,15 @@ struct TimelineStep {
   bool operator==(const TimelineStep&) const = default;
 };
 
-/// Describes devices that do the same at the same time, written once.
+/// Describes devices with equal timelines, stored once.
 struct TimelineRank {
   std::int64_t device = 0;           ///< the first of these devices
   std::int64_t represents = 1;       ///< number of these devices
   std::int32_t pipeline = 0;         ///< position in the plan
   std::int32_t stage = 0;            ///< stage of that pipeline
   std::int64_t static_bytes = 0;     ///< parameters, gradients, optimizer states, buffers: held throughout
-  std::vector<TimelineSpan> spans;   ///< in the order of issue; spans of one stream follow each other in time
-  std::vector<MemorySample> memory;  ///< in the order of time
+  std::vector<TimelineSpan> spans;   ///< in issue order; spans of one stream do not overlap
+  std::vector<MemorySample> memory;  ///< in chronological order
   /// Lists the steps, if requested, for the first rank of each stage. If that is too many, only its
   /// first micro-batch is included.
   std::vector<TimelineStep> steps = {};

@@ -7,7 +7,8 @@
 //   mape       mean of ape; bias = mean of e; p90: the ⌈0.9 n⌉-th smallest ape
 //   median     mean of the middle two for even n
 //   τ_b        Kendall's rank correlation with ties (Kendall 1945)
-//   regret     1 − t_best / t_chosen: measured throughput lost by taking what the prediction ranks first.
+//   regret     1 − t_best / t_chosen: measured throughput lost by choosing the configuration that the prediction
+//              ranks first.
 //
 // Nothing is guessed silently. A value that a record lacks comes from a cited default (data/framework_defaults.yaml)
 // and is listed, or the record is skipped with its reason.
@@ -45,7 +46,7 @@ struct MappedRun {
   std::optional<Plan> plan;
   bool wan_latency = false;  ///< messages between stages follow each other (cost/cluster_costs.h)
   std::vector<UsedDefault> defaults;
-  bool time_known = true;     ///< the number of devices is the record's, not made up for its memory
+  bool time_known = true;     ///< the number of devices comes from the record, and is not assumed to fit its memory
   bool memory_known = false;  ///< the record states the memory of the device
   /// False: the record does not state which operators are recomputed, so the kept activations are unknown.
   bool memory_comparable = true;
@@ -68,7 +69,7 @@ struct RunSkip {
 };
 
 using RunMapping = std::variant<MappedRun, RunSkip>;
-/// Returns the job and the configuration that a record is predicted with, or why it is not predicted.
+/// Returns the job and the configuration with which a record is predicted, or why it is not predicted.
 RunMapping map_run(const RunRecord& record);
 
 /// Holds the errors of one kind of prediction over `n` runs, as shares: 0.04 is 4 %. The equations are at the top.
@@ -76,7 +77,7 @@ struct ErrorSummary {
   std::int64_t n = 0;
   double mean_accuracy = 0, median_accuracy = 0, mape = 0, median_ape = 0, p90_ape = 0, bias = 0;
 };
-/// Counts whether runs fit, predicted and measured. A run that went out of memory did not fit.
+/// Counts whether runs fit, predicted and measured. A run that ran out of memory did not fit.
 struct FeasibilitySummary {
   std::int64_t true_fit = 0, false_fit = 0, true_oom = 0, false_oom = 0;
   [[nodiscard]] std::int64_t n() const { return true_fit + false_fit + true_oom + false_oom; }
@@ -86,7 +87,7 @@ struct FeasibilitySummary {
   void add(bool predicted_fits, bool measured_fits);
 };
 
-/// Measures how well predictions rank the runs that differ in configuration alone.
+/// Measures how well predictions rank the runs that differ only in configuration.
 struct RankingSummary {
   std::int64_t groups = 0;
   double kendall_tau = 0, mean_top1_regret = 0, max_top1_regret = 0;
@@ -95,7 +96,7 @@ struct RankingSummary {
 /// Holds one predicted record. Fields that the record did not measure are empty.
 struct RunResult {
   std::string id, source, engine, label, calibration;
-  std::string ranking_group;  ///< equal for runs that differ in configuration alone
+  std::string ranking_group;  ///< equal for runs that differ only in configuration
   std::optional<double> predicted_s, measured_s;
   std::optional<std::int64_t> predicted_bytes, measured_bytes;  ///< both for the measured rank and kind
   std::optional<bool> predicted_fits, measured_fits;
