@@ -72,7 +72,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recompute(Document):
-    """Describes what of a layer is recomputed in its backward pass."""
+    """Describes which parts of a layer are recomputed in its backward pass."""
 
     kind: str
     layers: int
@@ -92,7 +92,7 @@ class Overlap(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Strategy(Document):
-    """Describes how one layer is spread over the devices of its stage. In the uniform space all layers share one strategy."""
+    """Describes how one layer is distributed over the devices of its stage. In the uniform space all layers share one strategy."""
 
     tp: int
     cp: int
@@ -158,7 +158,7 @@ class Stage(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pipeline(Document):
-    """Holds one pipeline: every layer of the model once, on devices of its own."""
+    """Holds one pipeline: every layer of the model once, on its own devices."""
 
     id: int
     schedule: Schedule
@@ -265,7 +265,7 @@ class Expense(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LinkUse(Document):
-    """Sums all links of one name in a cluster ("rails out": the NICs of all devices) during one iteration under the flow-level network."""
+    """Sums the use of all links of one name in a cluster ("rails out": the NICs of all devices) during one iteration under the flow-level network."""
 
     link: str
     links: int
@@ -767,7 +767,7 @@ class Observation(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LongRunCandidate(Document):
-    """Holds a plan, the rate that it was searched for, and its steps."""
+    """Holds a plan, the rate for which it was searched, and its steps."""
 
     planned_for: str  # the rate that it was searched for
     plan: str  # degrees and schedule
@@ -804,7 +804,7 @@ class Decision(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TraceRun(Document):
-    """Describes one way to go through the trace."""
+    """Describes one sequence of plans over the trace."""
 
     name: str
     samples_per_s: float
@@ -833,7 +833,7 @@ class TracePlan(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OverTime(Document):
-    """Holds the plans, the ways through the trace, and the bound on the policy."""
+    """Holds the plans, the runs over the trace, and the bound on the policy."""
 
     schema: str
     length_s: float
