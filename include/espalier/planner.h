@@ -447,7 +447,8 @@ struct PlannerResult {
 
   /// Returns the answer for a terminal, wrapped at `width` columns; 0 does not wrap.
   [[nodiscard]] std::string brief(std::size_t width = 0) const;
-  /// Returns the first screen of it: at most 24 lines where `width` is 80.
+  /// Returns the first screen of it: at most 22 lines where `width` is 80, and the table of engines where one was asked
+  /// for.
   [[nodiscard]] std::string screen(std::size_t width = 0) const;
 };
 

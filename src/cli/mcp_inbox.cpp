@@ -11,7 +11,8 @@ namespace espalier::cli {
 namespace {
 
 /// The reader pauses when this much waits, so that a client that never listens does not fill the memory.
-constexpr std::size_t kMostWaitingBytes = std::size_t{32} << 20, kMostWaitingPackets = 1000;
+/// A parsed message takes up to 250 times the bytes of its line.
+constexpr std::size_t kMostWaitingBytes = std::size_t{1} << 20, kMostWaitingPackets = 1000;
 
 RpcPacket unreadable(std::string why) {
   RpcPacket packet;
@@ -46,7 +47,8 @@ bool read_line(std::istream& in, std::string& line, bool& too_long) {
   return true;
 }
 
-Inbox::Inbox(std::istream& in) : in_(in), reader_([this] { read_all(); }) {}
+Inbox::Inbox(std::istream& in, std::function<bool(const RpcPacket&)> at_once)
+    : in_(in), at_once_(std::move(at_once)), reader_([this] { read_all(); }) {}
 
 Inbox::~Inbox() { reader_.join(); }
 
@@ -73,6 +75,7 @@ bool Inbox::cancels(const RpcPacket& packet) {
 }
 
 void Inbox::take(RpcPacket packet) {
+  if (at_once_ && at_once_(packet)) return;
   std::unique_lock<std::mutex> lock(mutex_);
   if (cancels(packet)) return;
   changed_.wait(lock, [&] { return packets_.empty() || (bytes_ < kMostWaitingBytes && packets_.size() < kMostWaitingPackets); });

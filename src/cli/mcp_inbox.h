@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <istream>
 #include <mutex>
 #include <optional>
@@ -21,7 +22,8 @@ bool read_line(std::istream& in, std::string& line, bool& too_long);
 
 class Inbox {
  public:
-  explicit Inbox(std::istream& in);
+  /// `at_once` sees each packet first, in the reading thread, and returns true for those that it has answered.
+  explicit Inbox(std::istream& in, std::function<bool(const RpcPacket&)> at_once = {});
   ~Inbox();  ///< waits for the end of the input
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
@@ -39,6 +41,7 @@ class Inbox {
   bool cancels(const RpcPacket& packet);
 
   std::istream& in_;
+  std::function<bool(const RpcPacket&)> at_once_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<RpcPacket> packets_;

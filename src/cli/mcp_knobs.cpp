@@ -18,7 +18,8 @@ std::string training_knobs(const Node& training) {
                                                                    {"optimizer", "optimizer"}};
   std::vector<std::string> out;
   for (const auto& [key, name] : fields)
-    if (const Node* value = training.find(key)) out.push_back(cat(name, " ", value->text));
+    if (const Node* value = training.find(key); value != nullptr && !value->text.empty())
+      out.push_back(cat(name, " ", value->text));
   const Node* lengths = training.find("lengths");
   const Node* packing = lengths == nullptr ? nullptr : lengths->find("packing");
   out.push_back(cat("packing ", packing == nullptr ? "none" : packing->text));

@@ -181,7 +181,7 @@ McpServer::Reply McpServer::list_tools(const Node* params, const Version& versio
 
 McpServer::Reply McpServer::call(const Node* params, const Version& version, const std::function<bool()>& cancelled) const {
   if (params == nullptr) return {{}, invalid_params("tools/call: name is missing")};
-  if (auto wrong = unknown_member(*params, {"name", "arguments"}, "tools/call")) return {{}, std::move(wrong)};
+  if (auto wrong = unknown_member(*params, {"name", "arguments", "task"}, "tools/call")) return {{}, std::move(wrong)};
   const Node *name = params->find("name"), *arguments = params->find("arguments");
   if (name == nullptr || name->kind != NodeKind::string) return {{}, invalid_params("tools/call: name must be a string")};
   if (arguments != nullptr && arguments->kind != NodeKind::mapping)

@@ -426,7 +426,7 @@ TEST(Offload, OfEachFormat) {
   };
   EXPECT_EQ(read("deepspeed", device("cpu")).strategy.offload, Offload::optimizer);
   EXPECT_EQ(read("deepspeed", device("none")).strategy.offload, Offload::none);
-  EXPECT_THAT(refusal("deepspeed", device("nvme")), HasSubstr("disks"));
+  EXPECT_THAT(refusal("deepspeed", device("nvme")), HasSubstr("on disk"));
   EXPECT_EQ(read("accelerate",
                  request_of("distributed_type: DEEPSPEED\nmixed_precision: bf16\n"
                             "deepspeed_config: {zero_stage: 2, offload_optimizer_device: cpu, offload_param_device: none}\n"))

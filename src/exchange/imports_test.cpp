@@ -73,7 +73,7 @@ TEST(MegatronLayout, CountsBlocksOfStages) {
   EXPECT_THAT(read_megatron_layout("Ett|mL").fault, HasSubstr("multi-token"));
   EXPECT_THAT(read_megatron_layout("Et*99999999|L").fault, HasSubstr("*"));
   EXPECT_THAT(read_megatron_layout("E((t|)*1000)*1000L").fault, HasSubstr("more stages"));
-  EXPECT_THAT(read_megatron_layout("E(t|").fault, HasSubstr("does not end"));
+  EXPECT_THAT(read_megatron_layout("E(t|").fault, HasSubstr("without its"));
   EXPECT_THAT(read_megatron_layout("Et)L").fault, HasSubstr("without its"));
 }
 

@@ -472,7 +472,7 @@ std::int64_t said_or(SettingReader& reader, std::string_view key, std::int64_t i
     return in_file;
   }
   if (in_file == 0)
-    reader.list({ImportedKey::Kind::read, std::string(flag), std::to_string(asked), "said on the command line", 0});
+    reader.list({ImportedKey::Kind::read, std::string(flag), std::to_string(asked), "set on the command line", 0});
   return asked;
 }
 

@@ -124,8 +124,9 @@ std::vector<std::string> notes_of(const Job& job) {
   }
   if (freezes_weights(job.training)) {
     const std::int64_t trained = trained_parameter_count(job.model), all = parameter_count(job.model);
-    out.push_back(base::cat("training: ", base::grouped(trained), " of ", base::grouped(all), " parameters are trained", " (",
-                            base::fixed(100.0 * static_cast<double>(trained) / static_cast<double>(all), 2), " %)"));
+    const std::string share = base::fixed(100.0 * static_cast<double>(trained) / static_cast<double>(all), 2);
+    out.push_back(base::cat("training: ", base::grouped(trained), " parameters are trained; the model has ", base::grouped(all),
+                            " (", share, " %)"));
   }
   if (job.training.adapter.any() && has_experts(job.model))
     out.emplace_back(

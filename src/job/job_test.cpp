@@ -114,7 +114,7 @@ TEST(Job, SharedWeightsWantOneLayout) {
       "intermediate_size: 24, vocab_size: 32}\ncluster: {nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}\n"
       "training: {global_batch: 8, sequence_length: 64}\nsearch: {space: ";
   EXPECT_TRUE(load(text + "uniform}\n"));
-  EXPECT_THAT(load(text + "layerwise}\n").error().message(), HasSubstr("layers of albert use the same weights"));
+  EXPECT_THAT(load(text + "layerwise}\n").error().message(), HasSubstr("layers of albert share weights"));
 }
 
 TEST(Job, SearchNamesBecomeOrdinals) {

@@ -70,7 +70,7 @@ void check_dimension(base::Reader& part, const std::string& name, const std::vec
   const bool one = values.size() == 1;
   const std::string found = one ? std::to_string(values.front()) : listed_values(values) + ", none of which is possible";
   part.fail(name, found, listed_values(here) + ": " + reason_of_values(dimension, job),
-            here.size() == 1 ? "remove search." + part.path().substr(part.path().rfind('.') + 1) + "." + name + " out"
+            here.size() == 1 ? "remove search." + part.path().substr(part.path().rfind('.') + 1) + "." + name
                              : "choose " + neighbours(here, values.front()));
 }
 

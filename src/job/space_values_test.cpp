@@ -52,7 +52,7 @@ TEST(SpaceValues, AValueThatNothingCanHaveIsRefusedWithItsNeighbours) {
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message(), HasSubstr("1, 2, 3, 4, 6 or 12: divisors of the 12 devices"));
   EXPECT_THAT(refused.error().message(), HasSubstr("choose 4 or 6"));
-  EXPECT_THAT(job_with(kDense, "{fix: {ep: 2}}").error().message(), HasSubstr("take search.fix.ep out"));
+  EXPECT_THAT(job_with(kDense, "{fix: {ep: 2}}").error().message(), HasSubstr("remove search.fix.ep"));
   EXPECT_THAT(job_with(kDense, "{allow: {micro_batch: [3, 7]}}").error().message(), HasSubstr("none of which is possible"));
   EXPECT_TRUE(job_with(kDense, "{allow: {tp: [1, 8, 16]}}")) << "larger clusters may have the others";
 }

@@ -35,9 +35,8 @@ std::vector<std::string> texts(Reader& r, std::string_view key) {
 
 /// Returns the value with this name; an error and 0 if there is none.
 std::int64_t value_named(Reader& r, std::string_view key, Dimension d, const std::string& word) {
-  const std::int64_t values = enum_size(d);
   std::vector<std::string> known;
-  for (std::int64_t v = 0; v < (values > 0 ? values : 4); ++v) known.push_back(value_text(d, v));
+  for (std::int64_t v = 0; v < value_count(d); ++v) known.push_back(value_text(d, v));
   const auto at = std::find(known.begin(), known.end(), word);
   if (at != known.end()) return at - known.begin();
   std::string list;

@@ -84,7 +84,7 @@ TEST(Calibration, ChangesTheJobThatNamesIt) {
   ASSERT_TRUE(slow.ok()) << slow.error().message();
   EXPECT_GT(slow->prediction.iteration_ns, fast->prediction.iteration_ns);
   EXPECT_EQ(slow->prediction.peak_memory_bytes, fast->prediction.peak_memory_bytes);
-  EXPECT_NE(slow->prediction.confidence.basis.find("6 own runs"), std::string::npos);
+  EXPECT_NE(slow->prediction.confidence.basis.find("6 of your runs"), std::string::npos);
 }
 
 TEST(Calibration, OfAnotherEngineOrDeviceIsRefused) {

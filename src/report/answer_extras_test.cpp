@@ -209,7 +209,7 @@ TEST(BatchHint, NamesTheNextBatchThatDivides) {
   const double today = end + (whole - end) * 64 / 60;
   EXPECT_NEAR(odd.batch_hint->gain, 1 - static_cast<double>(even.prediction.iteration_ns) / today, 1e-9);
   EXPECT_GT(odd.batch_hint->gain, 0.01);
-  EXPECT_THAT(odd.brief(), HasSubstr("The divisors of global batch 60 cost time"));
+  EXPECT_THAT(odd.brief(), HasSubstr("The divisors of global batch 60 limit the plan"));
 }
 
 TEST(BesideAnswer, SurvivesJson) {

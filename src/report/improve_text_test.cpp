@@ -38,7 +38,7 @@ Improvement runs() {
 
 TEST(ImproveText, SaysWhatIsSaved) {
   const std::string text = to_text(runs());
-  EXPECT_THAT(text, HasSubstr("2.000 s a step, 1,000 tokens/s/GPU, MFU 50.0 %, 3.0 GiB of 4.0 GiB"));
+  EXPECT_THAT(text, HasSubstr("2.000 s per step, 1,000 tokens/s/GPU, MFU 50.0 %, 3.0 GiB of 4.0 GiB"));
   EXPECT_THAT(text, HasSubstr("saves 25.0 % of the step"));
   EXPECT_THAT(text, HasSubstr("Single changes that gain most, of 7 tried"));
   EXPECT_THAT(text, HasSubstr("tp 8 -> 4"));

@@ -68,7 +68,7 @@ TEST(PageSweep, CostsOfRunsGoBeforeCostsOfSteps) {
   sweep.points[1].result.value().prediction.cost = Expense{0.25, 0, 0, 0, 1, 0, "EUR"};
   const PageTable table = sweep_table(sweep, 0);
   EXPECT_EQ(table.rows[0][6].text, "5000 USD");
-  EXPECT_EQ(table.rows[1][6].text, "0.2500 EUR a step");
+  EXPECT_EQ(table.rows[1][6].text, "0.2500 EUR per step");
   EXPECT_EQ(table.rows[2][6].text, "–");
 }
 

@@ -3,6 +3,7 @@
 // `explain` and in the report.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/format.h"
@@ -19,6 +20,7 @@ namespace espalier::report {
 namespace {
 
 constexpr std::size_t kLabel = 14, kIndent = kLabel + 2;
+constexpr std::size_t kMostLines = 22;  // two more name the next commands
 
 std::string line(std::string_view name, const std::string& value) {
   return cat("  ", pad_right(name, kLabel), wrap(value, 100, std::string(kIndent, ' ')), "\n");
@@ -106,23 +108,30 @@ std::string certificate_words(const SearchSummary& s) {
                kept);
   const std::string why = is_whole(s.reason) ? "" : cat("not proven (", to_string(s.reason), "): ");
   if (s.lower_bound_ns == 0) return cat(why, "plans that were not searched may be faster");
-  return cat(why, at_most(s.gap), " slower than the best plan ", space_words(s), kept);
+  return cat(why, at_most(s.gap / (1 - s.gap)), " slower than the best plan ", space_words(s), kept);
 }
 
-/// The two fastest other plans that fit and belong to the space.
-std::string alternative_lines(const PlannerResult& r) {
+/// Returns whether a plan fits with the memory margin of the search.
+bool fits_with_margin(const Alternative& a, const PlannerResult& r) {
+  const double room = static_cast<double>(r.prediction.memory_limit_bytes) * (1 - r.search.memory_margin);
+  return a.fits && static_cast<double>(a.peak_memory_bytes) <= room;
+}
+
+/// Lists the two nearest plans: runners-up of the search, then presets, which rules and pins of the job may forbid.
+std::vector<std::string> alternative_lines(const PlannerResult& r) {
   std::vector<const Alternative*> near;
   for (const Alternative& a : r.alternatives)
-    if (a.fits && a.iteration_ns > 0 && !a.outside_space) near.push_back(&a);
-  std::stable_sort(near.begin(), near.end(), [](const auto* a, const auto* b) { return a->iteration_ns < b->iteration_ns; });
-  std::string out;
-  std::vector<std::string> shown{r.plan.label()};
+    if (fits_with_margin(a, r) && a.iteration_ns > 0 && !a.outside_space) near.push_back(&a);
+  std::stable_sort(near.begin(), near.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->baseline, a->iteration_ns) < std::pair(b->baseline, b->iteration_ns);
+  });
+  std::vector<std::string> out, shown{r.plan.label()};
   for (const Alternative* a : near) {
     const std::string label = a->plan ? a->plan->label() : a->label;
-    if (shown.size() > 2 || std::find(shown.begin(), shown.end(), label) != shown.end()) continue;
+    if (out.size() == 2 || std::find(shown.begin(), shown.end(), label) != shown.end()) continue;
     const double slower = static_cast<double>(a->iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1;
     const std::string name = a->label == label ? label : cat(a->label, ": ", label);
-    out += line(shown.size() == 1 ? "alternatives" : "", cat(signed_percent(slower), "  ", name));
+    out.push_back(line(out.empty() ? "alternatives" : "", cat(signed_percent(slower), "  ", a->baseline ? "preset " : "", name)));
     shown.push_back(label);
   }
   return out;
@@ -133,19 +142,26 @@ std::string option_words(const OptionAnswer& o) {
              ": --engine ", o.engine);
 }
 
-/// What one more flag would change.
-std::string offer_lines(const PlannerResult& r) {
-  std::string out;
+/// Lists what one more flag would change.
+std::vector<std::string> offer_lines(const PlannerResult& r) {
+  std::vector<std::string> out;
   const bool simplest =
       r.simplest && r.simplest->label == r.plan.label() && r.simplest->iteration_ns == r.prediction.iteration_ns;
   if (r.simplest && !simplest)
-    out += line("simpler", cat("--simple: ", r.simplest->label, ", ", signed_percent(r.simplest->loss)));
-  if (simplest && r.search.asked.simple) out += line("simplest", simplest_text(r));
-  for (const OptionAnswer& o : r.options) out += line("option", option_words(o));
-  if (r.restriction && r.restriction->price > 0 && !r.restriction->label.empty())
-    out += line("engine rules", cat("cost ", signed_percent(r.restriction->price), ": ", r.restriction->label, " breaks ",
-                                    base::joined(r.restriction->rules)));
+    out.push_back(line("simpler", cat("--simple: ", r.simplest->label, ", ", signed_percent(r.simplest->loss))));
+  if (simplest && r.search.asked.simple) out.push_back(line("simplest", simplest_text(r)));
+  for (const OptionAnswer& o : r.options) out.push_back(line("option", option_words(o)));
   return out;
+}
+
+/// Joins blocks of lines, and leaves out as many optional ones, the last first, as a screen does not hold.
+std::string screen_of(const std::string& fixed_lines, std::vector<std::string> optional, std::size_t width) {
+  for (;;) {
+    const std::string text = lay_out(cat(fixed_lines, base::joined(optional, "")), width);
+    const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+    if (lines <= kMostLines || optional.empty()) return text;
+    optional.pop_back();
+  }
 }
 
 }  // namespace
@@ -162,12 +178,13 @@ std::string PlannerResult::screen(std::size_t width) const {
   out += line("memory", memory_words(prediction));
   out += time_lines(*this);
   out += line("certificate", certificate_words(search));
-  out += offer_lines(*this);
-  out += alternative_lines(*this);
+  if (const std::string price = restriction_text(*this); !price.empty()) out += line("engine rules", price);
   if (const std::string links = busiest_links(prediction); !links.empty()) out += line("busiest links", links);
   if (prediction.cost) out += line("cost", cost_text(*prediction.cost, counts_tokens(plan)));
   if (prediction.days > 0) out += line("whole run", run_words(prediction));
-  return lay_out(out + engine_section(*this), width);
+  std::vector<std::string> optional = offer_lines(*this);
+  for (std::string& other : alternative_lines(*this)) optional.push_back(std::move(other));
+  return screen_of(out, std::move(optional), width) + lay_out(engine_section(*this), width);
 }
 
 }  // namespace espalier

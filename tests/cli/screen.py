@@ -53,7 +53,8 @@ def check(name, *words, searched=True, code=0):
     shares = [float(m.group(1)) for m in (re.search(r"([\d.]+) %", line) for line in lines[at:at + 4]) if m]
     expect(len(shares) == 4 and abs(sum(shares) - 100) < 0.3, f"{name}: shares {shares}")
     if searched:
-        expect(" · " in lines[0] + lines[1], f"{name}: no engine on line 1: {lines[0]}")
+        label = text[:re.search(r"^\S+ on \d", text, re.M).start()]  # the job's line follows the plan's
+        expect(re.search(r" ·\s+(runs\s+on |no engine )?[\w-]+", label), f"{name}: no engine behind the plan: {label}")
         expect(re.search(r"^  alternatives ", text, re.M), f"{name}: no alternatives")
     whole = printed(*words, "-v", code=code)
     expect(step_of(whole, "iteration") == step_of(text, "step"), f"{name}: -v has another step")

@@ -161,7 +161,7 @@ TEST(MixedResult, ADeviceThatIsLeftOutIsNamed) {
   c.text.replace(at, any.size(), "\"devices\": \"all\"");
   std::string named;
   for (const Finding& f : findings_of(c, c.text)) named += f.ok ? "" : f.name + ": " + f.text + "\n";
-  EXPECT_EQ(named, "devices: 2 of 3 devices have work, and all were to\n");
+  EXPECT_EQ(named, "devices: 2 of 3 devices have work, but all are required\n");
 }
 
 TEST(MixedResult, FalsifiedAnswersAreNamed) { expect_rejected(mixed_result_mutations(), mixed_results()); }
