@@ -102,7 +102,7 @@ struct Change {
 /// Lists the changes of a cluster: lost nodes, slow devices, narrow links and added nodes.
 struct Disturbance {
   std::vector<std::string> lost;  ///< "node:3"
-  /// Pairs of "rank:17" or "node:2" and the factor by which its durations grow, ≥ 1.
+  /// Holds pairs of "rank:17" or "node:2" and the factor by which its durations grow, ≥ 1.
   std::vector<std::pair<std::string, double>> slow;
   /// Pairs of "a-b", "node:2" or "rank:17" and the factor by which its bandwidth shrinks, ≤ 1; a link with factor 0
   /// is lost.

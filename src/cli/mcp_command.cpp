@@ -3,11 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <iostream>
 #include <mutex>
 #include <streambuf>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/mcp_inbox.h"
@@ -34,11 +34,11 @@ class DescriptorBuffer : public std::streambuf {
 
  private:
   int descriptor_;
-  std::array<char, 1 << 16> bytes_{};
+  std::vector<char> bytes_ = std::vector<char>(std::size_t{1} << 16);
 };
 
-/// Moves the standard input of the process to a descriptor of its own and leaves /dev/null in its place: files that a
-/// job names cannot be the connection to the client. Returns -1 on failure.
+/// Moves the standard input of the process to a descriptor of its own and leaves /dev/null in its place. Files that a
+/// job names can then not be the connection to the client. Returns -1 on failure.
 int private_input() {
   const int own = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -179,7 +179,7 @@ TEST(PlanConversion, WhatTheFileCannotSay) {
                  block(p).zero = ZeroStage::none;
                  block(p).shard = 1;
                }),
-               "beside zero 2");
+               "together with zero 2");
   expect_error(message([](Plan& p) { p.only_pipeline().schedule.kind = ScheduleKind::zb_h1; }), "zb-h1");
   expect_error(message([](Plan& p) { std::swap(p.only_pipeline().stages[0].devices, p.only_pipeline().stages[1].devices); }),
                "$.pipelines[0].stages[0].devices");

@@ -141,7 +141,7 @@ Sequence read_text_and_images(base::Reader& training, const Model& model) {
         key, "no number of tokens of sound", "{main: …, sound: …}",
         model.family +
             " takes sound in addition to images: sequence_length: {main: 4096, sound: 1500} gives each sample one recording of "
-            "1500 tokens, before adjacent tokens are merged; without audio_config it is planned without that tower");
+            "1500 tokens, before adjacent tokens are merged. Without audio_config it is planned without that tower");
     return sequence;
   }
   if (sequence.encoder == 0) {

@@ -70,7 +70,7 @@ void read_layer_config(Fields& f, const std::vector<std::int64_t>& windows, Atte
       std::int64_t* field = name == "head_dim" ? &full.head_dim : name == "num_key_value_heads" ? &full.kv_heads : nullptr;
       if (field == nullptr || !sized || (named > 0 && *field != value.integer))
         return f.fail("per_layer_config", name.substr(0, 40),
-                      "the same head_dim and num_key_value_heads in all layers with full attention");
+                      "equal head_dim and num_key_value_heads in all layers with full attention");
       *field = value.integer;
     }
     ++named;

@@ -182,7 +182,7 @@ Status unwritable(const Plan& plan, PlanSchema schema) {
   if (schema != PlanSchema::one) return std::nullopt;
   const Answer said = beyond_version_1(plan);
   if (!said) return std::nullopt;
-  return Error{ErrorKind::check_failed, said->where, said->found, said->expected + ": espalier.plan/1 cannot express more",
+  return Error{ErrorKind::check_failed, said->where, said->found, said->expected + ": the most that espalier.plan/1 expresses",
                "write version 2, without --plan-schema 1"};
 }
 

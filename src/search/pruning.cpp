@@ -11,7 +11,7 @@ const std::array<PruningRule, kPrunings>& pruning_rules() {
       {Pruning::shard_bound, "shard-bound", "this ZeRO stage and shard group cannot beat the incumbent"},
       {Pruning::memory, "memory", "the configuration exceeds the memory limit"},
       {Pruning::recompute_ladder, "recompute-ladder",
-       "the same configuration with less recomputation is already slower than the incumbent"},
+       "less recomputation in an otherwise equal configuration is already slower than the incumbent"},
       {Pruning::bound, "bound", "the lower bound of the configuration exceeds the incumbent"},
       {Pruning::pipeline_floor, "pipeline-floor",
        "its pipeline without data-parallel communication is already slower than the incumbent"},

@@ -100,7 +100,7 @@ TEST(Safetensors, EveryDamageIsRefused) {
       {"overlap", R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"y":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
        "tensor y from byte 2", 6},
       {"hole", R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"y":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}})",
-       "from byte 2, where", 6},
+       "from byte 2, the end", 6},
       {"backwards", R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[2,0]}})", "ascending", 2},
       {"type", R"({"x":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", "F31", 4},
       {"no shape", R"({"x":{"dtype":"F32","data_offsets":[0,4]}})", "a list of extents", 4},

@@ -36,7 +36,7 @@ model = root / "models" / "llama-3-8b" / "config.json"
 H100 = ("--device", "h100-sxm-80gb")
 CLUSTERS = [
     ("nvidia-smi-topo", "topo.txt", (*H100, "--nodes", "4"), 0, r"8 of 9 network interfaces count"),
-    ("nvidia-smi-topo", "topo-spaces.txt", (*H100, "--nodes", "4"), 0, r"links of a usual node"),
+    ("nvidia-smi-topo", "topo-spaces.txt", (*H100, "--nodes", "4"), 0, r"links are those of a usual node"),
     ("nvidia-smi-topo", "topo-ansi.txt", H100, 0, r"nodes: 1\n"),
     ("nvidia-smi-topo", "topo-pcie.txt", ("--device", "l40s", "--nodes", "2"), 0, r'"PCIe switch", kind: pcie_tree, span: 2'),
     ("nvidia-smi-topo", "topo-dgx1.txt", ("--device", "v100-sxm-16gb"), 0, r"not all devices of a group have a direct NVLink"),
@@ -45,7 +45,7 @@ CLUSTERS = [
     ("nvidia-smi-topo", "topo-missing.txt", H100, 3, r"topo-missing.txt:5: found"),
     ("nvidia-smi-topo", "topo-mp.txt", (*H100, "--nodes", "2"), 0, r"`nvidia-smi topo -mp` hides NVLink"),
     ("nvidia-smi-topo", "topo-mp.txt", ("--device", "l40s"), 0, r'"processor", kind: pcie_tree, span: 4'),
-    ("rocm-smi-topo", "rocm-smi.txt", ("--device", "mi300x", "--nodes", "2"), 0, r"Infinity Fabric links: 1 between devices(.|\n)*links of a usual node of mi300x"),
+    ("rocm-smi-topo", "rocm-smi.txt", ("--device", "mi300x", "--nodes", "2"), 0, r"Infinity Fabric links: 1 between devices(.|\n)*links are those of a usual node of mi300x"),
     ("rocm-smi-topo", "rocm-smi.txt", (), 2, r"--device: found no device"),
     ("rocm-smi-topo", "rocm-smi.txt", H100, 2, r"found h100-sxm-80gb; expected a device of AMD"),
     ("rocm-smi-topo", "topo.txt", ("--device", "mi300x"), 3, r'no table "Link Type between two GPUs"'),

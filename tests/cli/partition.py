@@ -42,7 +42,7 @@ def main(folder):
     expect([o["name"] for o in result["operators"]][:len(cut)] == list(cut), "operators of the report")
     expect(call("check", plan_file).returncode == 0, "check")
     block = folder / "block.json"
-    ran = call("simulate", plan_file, "--block", block)
+    ran = call("simulate", plan_file, "--block", block, "-v")
     expect(ran.returncode == 0 and "Operators of a block over" in ran.stdout, f"simulate: {ran.stderr}")
     spans = json.loads(block.read_text())["traceEvents"]
     expect(any(s["name"].startswith("mlp.up forward") for s in spans), "steps in the block's timeline")

@@ -163,7 +163,7 @@ MISTAKES = [
      ['models/llama/config.json', "a model's config.json", 'model: models/llama/config.json']),
     ('out-is-a-file', '-o names a file', ['plan', 'job.yaml', '--set', 'search.fix={tp: 1, pp: 1}', '-o', 'job.yaml'], 2, ['job.yaml', 'folder']),
 
-    ('tab', 'a tab indents a line', ['plan', 'tab.yaml'], 3, ['tab.yaml:3:1', 'a tab at the beginning of the line', 'blanks']),
+    ('tab', 'a tab indents a line', ['plan', 'tab.yaml'], 3, ['tab.yaml:3:1', 'a tab at the beginning of the line', 'spaces']),
     ('tab-later', 'a tab where blanks stood', ['inspect', 'cluster', 'tab-value.yaml'], 3, ['tab-value.yaml:3:1', 'a tab']),
     ('hub-name', "a model as the Hub names it, which is shipped", ['plan', '{root}/examples/llama3-8b-on-8xh100.yaml', '--set', 'model=meta-llama/Llama-3.1-8B'], 3,
      ['a name on the Hugging Face Hub', 'nothing is downloaded', 'model: models/llama-3.1-8b is shipped']),
@@ -248,7 +248,7 @@ MISTAKES = [
     ('limit-pp-0', 'at most no stages', pins('{limits: {pp: 0}}'), 3, ['found 0', 'an integer of at least 1']),
     ('pin-tp-3', 'tp 3 on 8 devices', pins('{fix: {tp: 3}}'), 3, ['found 3', '1, 2, 4 or 8', '8 devices', 'choose 2 or 4'], pins('{fix: {tp: 4}}')),
     ('pin-pp-16', 'more stages than devices', pins('{fix: {pp: 16}}'), 3, ['found 16', '1, 2, 4 or 8', 'choose 8'], pins('{fix: {pp: 8}}')),
-    ('pin-ep-dense', 'experts of a dense model', pins('{fix: {ep: 2}}'), 3, ['found 2', 'the model has no experts', 'take search.fix.ep out']),
+    ('pin-ep-dense', 'experts of a dense model', pins('{fix: {ep: 2}}'), 3, ['found 2', 'the model has no experts', 'remove search.fix.ep']),
     ('pin-micro-batch', 'a micro-batch that divides no batch', pins('{fix: {micro_batch: 3}}'), 3, ['found 3', 'global batch 64', 'choose 2 or 4'],
      pins('{fix: {micro_batch: 4}}')),
     ('pin-list', 'a list under fix', pins('{fix: {tp: [2, 4]}}'), 3, ['a list', 'allow'], pins('{allow: {tp: [2, 4]}}')),

@@ -230,7 +230,7 @@ def main():
         full_disk(folder, plans[0], expected)
         meetings(folder, chance)
         ran = command("run", plans[0], "--local", "--steps", STEPS, "--learning-rate", "1e30")
-        one_message(ran, 6, "no number")
+        one_message(ran, 6, "NaN or infinite")
     print("failed" if failures else "ok")
     return 1 if failures else 0
 
