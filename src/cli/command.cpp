@@ -7,7 +7,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "espalier/text.h"
-#include "report/brief_text.h"
+#include "report/plan_words.h"
 
 namespace espalier::cli {
 namespace {
@@ -106,8 +106,8 @@ std::string with_alarms(std::string text) {
 }
 
 void print_answer(const Context& context, const std::string& unlaid) {
-  const std::string text =
-      context.surroundings.color ? with_alarms(lay_out(unlaid, context.width())) : lay_out(unlaid, context.width());
+  std::string text = lay_out(unlaid, context.width());
+  if (context.surroundings.color) text = with_alarms(std::move(text));
   const std::size_t end = text.find('\n');
   if (!context.surroundings.color || end == std::string::npos) {
     context.out << text;
@@ -145,7 +145,7 @@ void print_next_steps(const Context& context, const std::vector<std::string>& fi
       plan == files.end()
           ? "-v shows everything; -o DIR writes plan.json for espalier report, export and explain"
           : base::cat("espalier report ", *plan, "; espalier export ", *plan, " --engine NAME; espalier explain ", *plan);
-  context.out << lay_out(base::cat("  next          ", report::wrap(next, 100, std::string(16, ' ')), "\n"), context.width());
+  context.out << lay_out(report::wrapped_line("next", next), context.width());
 }
 
 int deliver(Context& context, const PlannerResult& result, const std::vector<std::string>& files) {

@@ -86,9 +86,9 @@ void add_groups_alone(const search::SingleGroupOutcome& found, SearchSummary& s)
 }
 
 void add_pipelines(const search::SearchResult& all, SearchSummary& s) {
-  s.device_groups->columns = all.beside->columns;
-  s.device_groups->combinations = all.beside->bounded;
-  s.device_groups->beside_simulated = all.beside->simulations;
+  s.device_groups->columns = all.multi_pipeline->columns;
+  s.device_groups->combinations = all.multi_pipeline->bounded;
+  s.device_groups->beside_simulated = all.multi_pipeline->simulations;
   s.device_groups->several_pipelines = all.several_pipelines();
   if (!all.replicas) return;
   s.device_groups->replica_plans = all.replicas->bounded;
@@ -136,7 +136,7 @@ SearchSummary certificate_of(const Question& q, const search::SearchResult& all,
   if (all.partitioned) add_partitions(all, s);
   if (all.grouped) add_groups(*all.grouped, s);
   if (all.alone) add_groups_alone(*all.alone, s);
-  if (all.beside) add_pipelines(all, s);
+  if (all.multi_pipeline) add_pipelines(all, s);
   add_phases(all, s);
   const std::int64_t best = all.best_ns();
   s.lower_bound_ns = all.lower_bound_ns();

@@ -47,7 +47,7 @@ Result<RestrictionPrice> restriction_price(const Job& job, const EngineModel& en
   auto question = question_of(free, alone, watch);
   if (!question) return question.error();
   Question& q = **question;
-  if (!q.equal) baselines_of(q);
+  if (!q.equal) baselines_of(q);  // plans of the whole cluster are starts of the search
   add_answer(answer.plan, q.how());
   SimulatedEvaluator evaluator(q.how().threads, job.network);
   const search::SearchResult all = search_for(q, evaluator);

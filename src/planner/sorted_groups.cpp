@@ -86,7 +86,7 @@ void to_file_order(const SortedGroups& order, search::SearchResult& found) {
   move_best(found.of_classes);
   move_best(found.grouped);
   move_best(found.across);
-  move_best(found.beside);
+  move_best(found.multi_pipeline);
   move_best(found.replicas);
   if (found.grouped)
     for (search::GroupedCandidate& plan : found.grouped->simulated) move(plan);

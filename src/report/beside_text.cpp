@@ -12,6 +12,11 @@ std::string dimensions_text(std::int32_t n) { return cat(std::to_string(n), n ==
 
 }  // namespace
 
+bool is_simplest(const PlannerResult& r) {
+  // A result read from a file does not hold the simplest plan, so its label and time are compared.
+  return r.simplest && r.simplest->label == r.plan.label() && r.simplest->iteration_ns == r.prediction.iteration_ns;
+}
+
 std::string runs_on_text(const PlannerResult& r) {
   if (!r.runs_on) return "";
   if (!r.runs_on->empty()) return base::joined(*r.runs_on);
@@ -36,8 +41,7 @@ std::string simplest_text(const PlannerResult& r) {
   if (!r.simplest) return "";
   const Simplest& s = *r.simplest;
   const std::string claim = cat(s.certified ? "" : "not proven, ", "within ", percent(s.within));
-  // A result read from a file does not hold this plan, so compare its label and time.
-  if (s.label == r.plan.label() && s.iteration_ns == r.prediction.iteration_ns)
+  if (is_simplest(r))
     return cat("this plan: ", dimensions_text(s.dimensions), ", ",
                s.loss > 0 ? cat(signed_percent(s.loss), " to the fastest") : "none simpler", " (", claim, ")");
   return cat(s.label, ": ", dimensions_text(s.dimensions), ", ", seconds(s.iteration_ns), " (", signed_percent(s.loss), "; ",

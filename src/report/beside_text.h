@@ -16,6 +16,8 @@ std::string runs_on_text(const PlannerResult& r);
 /// Returns "the rules of megatron-core cost 0.210 s a step (+3.3 %): without them TP2 … takes 6.301 s; it breaks
 /// MEG-LAYERS". Empty where it was not asked for.
 std::string restriction_text(const PlannerResult& r);
+/// Returns whether the answer is itself the simplest plan; false where it was not asked for.
+bool is_simplest(const PlannerResult& r);
 /// Returns "TP1 … : 1 dimension, 6.201 s (+0.7 %)", or a note that the answer is the simplest plan itself. Empty
 /// where it was not asked for.
 std::string simplest_text(const PlannerResult& r);

@@ -147,33 +147,27 @@ std::string confidence_text(const Confidence& c) {
          " with " + percent(c.level) + " · " + c.basis;
 }
 
-std::string line(const char* name, const std::string& value) { return cat("  ", pad_right(name, 14), value, "\n"); }
-
 std::string headline(const PlannerResult& r) {
   const Prediction& p = r.prediction;
   const bool tokens = counts_tokens(r.plan);
   std::string out = r.plan.label() + "\n";
-  out += line("iteration", seconds(p.iteration_ns) + "   " + count(p.tokens_per_s_per_device) +
-                               (tokens ? " tokens/s/GPU" : " samples/s/GPU") + "   MFU " + mfu_text(p) + " of " +
-                               report::peak_text(p.mfu_peak_tflops) + " (" + report::model_rate_text(p.model_tflops_per_device) +
-                               ")");
-  out += line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" + fit_note(p));
-  out += line("certificate", wrap(certificate_text(r.search), 100, std::string(16, ' ')));
-  if (r.search.layerwise) out += line("layer-wise", layerwise_gain(*r.search.layerwise, p.iteration_ns));
-  if (const std::string stages = by_stages(r.search); !stages.empty())
-    out += line("space by pp", wrap(stages, 100, std::string(16, ' ')));
-  out += line("confidence", confidence_text(p.confidence));
-  if (const std::string engines = runs_on_text(r); !engines.empty())
-    out += line("runs on", wrap(engines, 100, std::string(16, ' ')));
-  if (const std::string price = restriction_text(r); !price.empty())
-    out += line("restriction", wrap(price, 100, std::string(16, ' ')));
-  if (const std::string simplest = simplest_text(r); !simplest.empty())
-    out += line("simplest", wrap(simplest, 100, std::string(16, ' ')));
-  for (const auto& [name, text] : option_lines(r)) out += line(name.c_str(), wrap(text, 100, std::string(16, ' ')));
-  if (const std::string margin = margin_text(r); !margin.empty())
-    out += line("memory margin", wrap(margin, 100, std::string(16, ' ')));
-  if (p.cost) out += line("cost", wrap(cost_text(*p.cost, tokens), 100, std::string(16, ' ')));
-  if (p.days > 0) out += line("whole run", run_words(p));
+  out += answer_line("iteration", seconds(p.iteration_ns) + "   " + count(p.tokens_per_s_per_device) +
+                                      (tokens ? " tokens/s/GPU" : " samples/s/GPU") + "   MFU " + mfu_text(p) + " of " +
+                                      report::peak_text(p.mfu_peak_tflops) + " (" +
+                                      report::model_rate_text(p.model_tflops_per_device) + ")");
+  out +=
+      answer_line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" + fit_note(p));
+  out += wrapped_line("certificate", certificate_text(r.search));
+  if (r.search.layerwise) out += answer_line("layer-wise", layerwise_gain(*r.search.layerwise, p.iteration_ns));
+  if (const std::string stages = by_stages(r.search); !stages.empty()) out += wrapped_line("space by pp", stages);
+  out += answer_line("confidence", confidence_text(p.confidence));
+  if (const std::string engines = runs_on_text(r); !engines.empty()) out += wrapped_line("runs on", engines);
+  if (const std::string price = restriction_text(r); !price.empty()) out += wrapped_line("restriction", price);
+  if (const std::string simplest = simplest_text(r); !simplest.empty()) out += wrapped_line("simplest", simplest);
+  for (const auto& [name, text] : option_lines(r)) out += wrapped_line(name, text);
+  if (const std::string margin = margin_text(r); !margin.empty()) out += wrapped_line("memory margin", margin);
+  if (p.cost) out += wrapped_line("cost", cost_text(*p.cost, tokens));
+  if (p.days > 0) out += answer_line("whole run", run_words(p));
   return out;
 }
 
@@ -280,6 +274,12 @@ std::string job_words(const Plan& plan) {
 std::string job_line(const Plan& plan) { return cat(job_words(plan), " · engine ", plan.engine); }
 
 std::string certificate_text(const SearchSummary& s) { return certificate(s) + not_searched(s); }
+
+std::string answer_line(std::string_view name, const std::string& value) { return cat("  ", pad_right(name, 14), value, "\n"); }
+
+std::string wrapped_line(std::string_view name, const std::string& value) {
+  return answer_line(name, wrap(value, 100, std::string(16, ' ')));
+}
 
 std::string at_most(double gap) { return gap > 0 && gap < 0.0005 ? "less than 0.1 %" : cat("at most ", percent(gap)); }
 

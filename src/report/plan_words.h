@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "espalier/planner.h"
 
@@ -14,6 +15,10 @@ std::string job_line(const Plan& plan);
 std::string job_words(const Plan& plan);
 /// Describes what is proven about the plan, and what no search covered.
 std::string certificate_text(const SearchSummary& search);
+/// Returns a line of an answer, its value from column 16 on.
+std::string answer_line(std::string_view name, const std::string& value);
+/// Returns the same with a value that may break into several lines.
+std::string wrapped_line(std::string_view name, const std::string& value);
 /// "at most 2.1 %"; "less than 0.1 %" where the gap would print as 0.0 %.
 std::string at_most(double gap);
 /// "+2.1 %" or "-2.1 %".

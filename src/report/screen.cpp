@@ -11,23 +11,20 @@
 #include "espalier/planner.h"
 #include "espalier/text.h"
 #include "plan/engine.h"
+#include "planner/memory_margin.h"
 #include "planner/time_parts.h"
 #include "report/beside_text.h"
 #include "report/brief_text.h"
 #include "report/plan_words.h"
+#include "report/shown_stage.h"
 
 namespace espalier::report {
 namespace {
 
-constexpr std::size_t kLabel = 14, kIndent = kLabel + 2;
 constexpr std::size_t kMostLines = 22;  // two more name the next commands
 
-std::string line(std::string_view name, const std::string& value) {
-  return cat("  ", pad_right(name, kLabel), wrap(value, 100, std::string(kIndent, ' ')), "\n");
-}
-
-/// The engine that runs this very plan: the job's, or the first of those that do; without one the nearest plan that an
-/// engine runs.
+/// Names the engine that runs this very plan: the job's, or the first that does. Without one it names the nearest plan
+/// that an engine runs.
 std::string engine_words(const PlannerResult& r) {
   const std::string own(base_engine(r.plan.engine));
   if (!r.runs_on) return own == "generic" ? "" : r.plan.engine;
@@ -54,28 +51,20 @@ std::string step_words(const Prediction& p) {
              c.basis.starts_with("uncalibrated") ? ", uncalibrated" : "");
 }
 
-/// "51.8 % (46.1 % counting half of causal attention)".
-std::string mfu_words(const Prediction& p) {
-  const bool same = p.mfu_causal <= 0 || p.mfu_causal > 0.9999 * p.mfu;
-  return same ? percent(p.mfu) : cat(percent(p.mfu), " (", percent(p.mfu_causal), " causal)");
-}
-
 std::string throughput_words(const PlannerResult& r) {
   const Prediction& p = r.prediction;
   return cat(count(p.tokens_per_s_per_device), counts_tokens(r.plan) ? " tokens/s/GPU" : " samples/s/GPU", "   MFU ",
-             mfu_words(p));
+             mfu_text(p, "causal"));
 }
 
 std::string memory_words(const Prediction& p) {
   return cat(gib(p.peak_memory_bytes), " of ", gib(p.memory_limit_bytes), " on the fullest rank", fit_note(p));
 }
 
-/// Compute, exposed communication, bubble and the rest of the busiest stage, a line each.
+/// Lists compute, exposed communication, bubble and the rest of the busiest stage, a line each.
 std::string time_lines(const PlannerResult& r) {
   const Prediction& p = r.prediction;
-  const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
-  const std::vector<planner::TimePart> parts =
-      planner::time_parts(pipeline ? p.bottleneck.breakdown : p.breakdown, planner::host_work_of(r.plan));
+  const std::vector<planner::TimePart> parts = planner::time_parts(shown_parts(p), planner::host_work_of(r.plan));
   constexpr std::size_t kNamed = 3;
   ESPALIER_CHECK(parts.size() > kNamed);
   planner::TimePart rest{planner::TimeKind::other, "update, host and other", 0};
@@ -85,10 +74,10 @@ std::string time_lines(const PlannerResult& r) {
     const planner::TimePart& part = i < kNamed ? parts[i] : rest;
     const double share = p.iteration_ns > 0 ? static_cast<double>(part.ns) / static_cast<double>(p.iteration_ns) : 0;
     std::string note;
-    if (i == 0 && pipeline) note = cat("  (stage ", std::to_string(p.bottleneck.stage), ")");
+    if (i == 0 && is_pipeline(p)) note = cat("  (stage ", std::to_string(p.bottleneck.stage), ")");
     if (i == 1 && p.hidden_communication_ns > 0) note = cat("  (", seconds(p.hidden_communication_ns), " overlapped)");
-    out += cat("  ", pad_right(i == 0 ? "time" : "", kLabel), pad_left(percent(share), 6), "  ", pad_right(part.name, 22),
-               pad_left(seconds(part.ns), 10), note, "\n");
+    out += answer_line(i == 0 ? "time" : "",
+                       cat(pad_left(percent(share), 6), "  ", pad_right(part.name, 22), pad_left(seconds(part.ns), 10), note));
   }
   return out;
 }
@@ -113,8 +102,7 @@ std::string certificate_words(const SearchSummary& s) {
 
 /// Returns whether a plan fits with the memory margin of the search.
 bool fits_with_margin(const Alternative& a, const PlannerResult& r) {
-  const double room = static_cast<double>(r.prediction.memory_limit_bytes) * (1 - r.search.memory_margin);
-  return a.fits && static_cast<double>(a.peak_memory_bytes) <= room;
+  return a.fits && a.peak_memory_bytes <= planner::room_of(r.prediction.memory_limit_bytes, r.search.memory_margin);
 }
 
 /// Lists the two nearest plans: runners-up of the search, then presets, which rules and pins of the job may forbid.
@@ -131,7 +119,8 @@ std::vector<std::string> alternative_lines(const PlannerResult& r) {
     if (out.size() == 2 || std::find(shown.begin(), shown.end(), label) != shown.end()) continue;
     const double slower = static_cast<double>(a->iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1;
     const std::string name = a->label == label ? label : cat(a->label, ": ", label);
-    out.push_back(line(out.empty() ? "alternatives" : "", cat(signed_percent(slower), "  ", a->baseline ? "preset " : "", name)));
+    out.push_back(
+        wrapped_line(out.empty() ? "alternatives" : "", cat(signed_percent(slower), "  ", a->baseline ? "preset " : "", name)));
     shown.push_back(label);
   }
   return out;
@@ -145,12 +134,11 @@ std::string option_words(const OptionAnswer& o) {
 /// Lists what one more flag would change.
 std::vector<std::string> offer_lines(const PlannerResult& r) {
   std::vector<std::string> out;
-  const bool simplest =
-      r.simplest && r.simplest->label == r.plan.label() && r.simplest->iteration_ns == r.prediction.iteration_ns;
+  const bool simplest = is_simplest(r);
   if (r.simplest && !simplest)
-    out.push_back(line("simpler", cat("--simple: ", r.simplest->label, ", ", signed_percent(r.simplest->loss))));
-  if (simplest && r.search.asked.simple) out.push_back(line("simplest", simplest_text(r)));
-  for (const OptionAnswer& o : r.options) out.push_back(line("option", option_words(o)));
+    out.push_back(wrapped_line("simpler", cat("--simple: ", r.simplest->label, ", ", signed_percent(r.simplest->loss))));
+  if (simplest && r.search.asked.simple) out.push_back(wrapped_line("simplest", simplest_text(r)));
+  for (const OptionAnswer& o : r.options) out.push_back(wrapped_line("option", option_words(o)));
   return out;
 }
 
@@ -173,15 +161,15 @@ using namespace report;
 
 std::string PlannerResult::screen(std::size_t width) const {
   std::string out = first_line(*this) + job_words(plan) + "\n\n";
-  out += line("step", step_words(prediction));
-  out += line("throughput", throughput_words(*this));
-  out += line("memory", memory_words(prediction));
+  out += wrapped_line("step", step_words(prediction));
+  out += wrapped_line("throughput", throughput_words(*this));
+  out += wrapped_line("memory", memory_words(prediction));
   out += time_lines(*this);
-  out += line("certificate", certificate_words(search));
-  if (const std::string price = restriction_text(*this); !price.empty()) out += line("engine rules", price);
-  if (const std::string links = busiest_links(prediction); !links.empty()) out += line("busiest links", links);
-  if (prediction.cost) out += line("cost", cost_text(*prediction.cost, counts_tokens(plan)));
-  if (prediction.days > 0) out += line("whole run", run_words(prediction));
+  out += wrapped_line("certificate", certificate_words(search));
+  if (const std::string price = restriction_text(*this); !price.empty()) out += wrapped_line("engine rules", price);
+  if (const std::string links = busiest_links(prediction); !links.empty()) out += wrapped_line("busiest links", links);
+  if (prediction.cost) out += wrapped_line("cost", cost_text(*prediction.cost, counts_tokens(plan)));
+  if (prediction.days > 0) out += wrapped_line("whole run", run_words(prediction));
   std::vector<std::string> optional = offer_lines(*this);
   for (std::string& other : alternative_lines(*this)) optional.push_back(std::move(other));
   return screen_of(out, std::move(optional), width) + lay_out(engine_section(*this), width);

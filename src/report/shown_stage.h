@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/format.h"
 #include "espalier/planner.h"
@@ -17,10 +18,11 @@ inline std::string shown_stage(const Prediction& p) {
   return is_pipeline(p) ? base::cat("stage ", p.bottleneck.stage, ", the busiest") : std::string();
 }
 
-/// Returns "43.0 % (40.7 % with causal attention counted half)"; the first figure counts it in full.
-inline std::string mfu_text(const Prediction& p) {
+/// Returns "43.0 % (40.7 % with causal attention counted half)"; the first figure counts it in full. `half` names the
+/// convention of the second.
+inline std::string mfu_text(const Prediction& p, std::string_view half = "with causal attention counted half") {
   if (p.mfu_causal <= 0 || p.mfu_causal > 0.9999 * p.mfu) return base::percent(p.mfu);
-  return base::cat(base::percent(p.mfu), " (", base::percent(p.mfu_causal), " with causal attention counted half)");
+  return base::cat(base::percent(p.mfu), " (", base::percent(p.mfu_causal), " ", half, ")");
 }
 
 }  // namespace espalier::report

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/device_groups.h"
-#include "search/phase_context.h"
 
 #include <algorithm>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "search/budgets.h"
 #include "search/group_chains.h"
 #include "search/group_closing.h"
+#include "search/phase_context.h"
 #include "search/work_bound.h"
 
 namespace espalier::search {

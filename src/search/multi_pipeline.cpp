@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/multi_pipeline.h"
-#include "search/phase_context.h"
 
 #include <algorithm>
 #include <array>
@@ -16,6 +15,7 @@
 #include "plan/engine_rules.h"
 #include "plan/rules.h"
 #include "search/budgets.h"
+#include "search/phase_context.h"
 #include "search/pipeline_splits.h"
 
 namespace espalier::search {

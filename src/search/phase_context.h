@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the search of a phase on node groups works with: the problem, the judge of plans, the limits and the incumbent.
+// Holds the inputs of the search of a phase on node groups: the problem, the judge of plans, the limits and the
+// incumbent.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every phase whose plans lie on node groups returns: its best plan, what it proves and what it looked at.
+// Defines the result of a phase whose plans lie on node groups: its best plan, its proof and its counters.
 #pragma once
 
 #include <cstdint>

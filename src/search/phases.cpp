@@ -208,16 +208,17 @@ void run_multi_pipeline(PhaseState& s, PhaseReport& out) {
     how.node_limit = s.rest_after(simulated_before(s.found));
     return multi_pipeline(problem, evaluator, columns, s.found.best_ns(), how);
   };
-  s.found.beside = search(unlike_problem(s), unlike_evaluator(s), s.classes != nullptr ? *s.found.of_classes : *s.found.alone);
-  on_devices(s, *s.found.beside);
+  s.found.multi_pipeline =
+      search(unlike_problem(s), unlike_evaluator(s), s.classes != nullptr ? *s.found.of_classes : *s.found.alone);
+  on_devices(s, *s.found.multi_pipeline);
   // A pipeline may hold a slow device among fast ones. Where every device must have work, this may be the only way to
   // use it.
-  if (s.classes != nullptr && !s.found.beside->interrupted) {
+  if (s.classes != nullptr && !s.found.multi_pipeline->interrupted) {
     const MultiPipelineOutcome groups = search(s.problem, s.evaluator, *s.found.alone);
-    merge(*s.found.beside, groups);
-    s.found.beside->columns += groups.columns;
+    merge(*s.found.multi_pipeline, groups);
+    s.found.multi_pipeline->columns += groups.columns;
   }
-  report(*s.found.beside, s.found.beside->bounded, out);
+  report(*s.found.multi_pipeline, s.found.multi_pipeline->bounded, out);
 }
 
 void run_uneven_replicas(PhaseState& s, PhaseReport& out) {
@@ -298,7 +299,7 @@ std::vector<const PhaseOutcome*> SearchResult::on_groups() const {
   add(alone);
   add(grouped);
   add(across);
-  add(beside);
+  add(multi_pipeline);
   add(replicas);
   return out;
 }

@@ -97,11 +97,11 @@ struct SearchResult {
   std::optional<SingleGroupOutcome> alone;  ///< uniform plans on one of several node groups
   /// Holds the uniform plans on each class of devices of one speed (speed_classes.h); `alone` holds the best of both.
   std::optional<SingleGroupOutcome> of_classes;
-  std::optional<GroupedOutcome> grouped;       ///< stages on groups of heterogeneous devices
-  std::optional<PhaseOutcome> across;          ///< uniform plans across node groups
-  std::optional<MultiPipelineOutcome> beside;  ///< concurrent pipelines, one on each of several groups
-  std::optional<PhaseOutcome> replicas;        ///< one stage, its replicas on several groups
-  std::vector<PhaseReport> phases;             ///< phases of the space, in order
+  std::optional<GroupedOutcome> grouped;               ///< stages on groups of heterogeneous devices
+  std::optional<PhaseOutcome> across;                  ///< uniform plans across node groups
+  std::optional<MultiPipelineOutcome> multi_pipeline;  ///< concurrent pipelines, one on each of several groups
+  std::optional<PhaseOutcome> replicas;                ///< one stage, its replicas on several groups
+  std::vector<PhaseReport> phases;                     ///< phases of the space, in order
 
   /// Returns the outcome for uniform strategies, in the space that the job asks for.
   [[nodiscard]] const Outcome& flat() const { return partitioned ? *partitioned : uniform; }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/single_group.h"
-#include "search/phase_context.h"
 
 #include <algorithm>
 
@@ -8,6 +7,7 @@
 #include "plan/engine.h"
 #include "search/budgets.h"
 #include "search/node_sets.h"
+#include "search/phase_context.h"
 #include "search/work_bound.h"
 
 namespace espalier::search {

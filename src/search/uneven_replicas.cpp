@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/uneven_replicas.h"
-#include "search/phase_context.h"
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include "plan/sequence_lengths.h"
 #include "search/below_prices.h"
 #include "search/budgets.h"
+#include "search/phase_context.h"
 #include "search/replica_levels.h"
 #include "search/replica_paces.h"
 #include "search/stage_options.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/whole_cluster.h"
-#include "search/phase_context.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include "plan/split.h"
 #include "search/across_prices.h"
 #include "search/budgets.h"
+#include "search/phase_context.h"
 
 namespace espalier::search {
 namespace {

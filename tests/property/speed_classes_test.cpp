@@ -128,7 +128,7 @@ TEST(SpeedClasses, RandomSpeeds) {
     EXPECT_LE(best->iteration_ns, lockstep.best->iteration_ns) << speed;
     const search::SearchResult restricted = c.found(1, false);
     EXPECT_LE(best->iteration_ns, restricted.best_ns());
-    EXPECT_FALSE(restricted.grouped || restricted.beside);
+    EXPECT_FALSE(restricted.grouped || restricted.multi_pipeline);
     const search::SearchResult again = c.found(4);
     EXPECT_EQ(again.best()->pipelines, best->pipelines);
     EXPECT_EQ(again.lower_bound_ns(), found.lower_bound_ns());
