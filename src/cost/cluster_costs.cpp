@@ -386,7 +386,9 @@ void raise(Costs& to, const Costs& by) {
   }
   for (std::size_t i = 0; i < to.stages.size(); ++i) {
     const StageId id(static_cast<std::int32_t>(i));
+    const Nanoseconds late = std::max(to.stages[id].late_reduction, by.stages[id].late_reduction);
     if (by.stages[id].memory.total() > to.stages[id].memory.total()) to.stages[id] = by.stages[id];
+    to.stages[id].late_reduction = late;
   }
 }
 
@@ -406,6 +408,51 @@ void price_stages(const ClusterCosts& c, const PipelineRanges& pipeline, const P
   price_ranges(*pipeline.chunks.front().front().on, structure, pipeline.chunks, out, program, alike ? nullptr : &c,
                alike ? nullptr : &pipeline.places);
 }
+
+/// Moves the end of the reductions of each stage from its optimizer to the last meeting of the stage with other
+/// pipelines. Gradients meet after they are reduced, and every holder waits for the latest.
+class LateReductions {
+ public:
+  LateReductions(const std::vector<Program>& parts, const std::vector<JoinedSegment>& segments) : segments_(segments) {
+    std::int32_t stage = 0, work = 0;
+    for (const Program& part : parts) {
+      first_stage_.push_back(stage);
+      stage += part.structure().schedule.stages;
+    }
+    last_.assign(static_cast<std::size_t>(stage), 0);
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      for (std::int32_t i = 0; i < parts[k].structure().schedule.stages; ++i)
+        optimizer_.push_back(WorkId(work + parts[k].structure().optimizer(StageId(i)).value));
+      work += static_cast<std::int32_t>(parts[k].works.size());
+    }
+    for (std::size_t n = 0; n < segments.size(); ++n)
+      for (const SegmentHolder& holder : segments[n].holders) last_[index_of(holder)] = n;
+  }
+
+  /// Takes these ends from the optimizers of the holders of segment `n`, and returns the longest.
+  Nanoseconds take(std::size_t n, Costs& costs) const {
+    Nanoseconds longest;
+    for (const SegmentHolder& holder : segments_[n].holders) {
+      const std::size_t i = index_of(holder);
+      if (last_[i] != n) continue;
+      Nanoseconds& late = costs.stages[StageId(static_cast<std::int32_t>(i))].late_reduction;
+      std::int64_t& exposed = costs.works[optimizer_[i]].time.exposed_ns;
+      exposed -= std::min(exposed, late.count());
+      longest = std::max(longest, std::exchange(late, Nanoseconds{}));
+    }
+    return longest;
+  }
+
+ private:
+  [[nodiscard]] std::size_t index_of(const SegmentHolder& holder) const {
+    return static_cast<std::size_t>(first_stage_[static_cast<std::size_t>(holder.pipeline)] + holder.stage);
+  }
+
+  const std::vector<JoinedSegment>& segments_;
+  std::vector<std::int32_t> first_stage_;  ///< by pipeline
+  std::vector<std::size_t> last_;          ///< last segment of each stage
+  std::vector<WorkId> optimizer_;          ///< by stage
+};
 
 /// Appends the costs of one kind of rank of each stage of a pipeline.
 void append_kind(const PipelineRanges& pipeline, const Costs& costs, KindCosts& out) {
@@ -452,6 +499,7 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
   }
   program = joined(parts);
   const std::vector<JoinedSegment> segments = parts.size() > 1 ? segments_of(parts) : std::vector<JoinedSegment>{};
+  const LateReductions ends(parts, segments);
   SegmentLinks meetings;
   const std::size_t before = out.collectives.size();
   for (std::size_t n = 0; n < segments.size(); ++n) {
@@ -459,10 +507,12 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
     Collective& reduction = program.collectives[CollectiveId(static_cast<std::int32_t>(before + n))];
     ESPALIER_CHECK(reduction.pipelines.valid() && reduction.layers == segments[n].layers);
     const PricedSegment priced = price_segment(c, pipelines, parts, segments[n], meetings, part);
-    out.collectives.add(priced.time);
+    const Nanoseconds late = ends.take(n, out);
+    out.collectives.add(priced.time + late);
     out.slowdowns.add(priced.slowdown);
     for (KindCosts& kind : of_kinds) {
-      kind.costs.collectives.add(priced.time);
+      ends.take(n, kind.costs);
+      kind.costs.collectives.add(priced.time + late);
       kind.costs.slowdowns.add(priced.slowdown);
     }
     reduction.parts_begin = static_cast<std::int32_t>(program.parts.size());

@@ -70,6 +70,8 @@ struct StageCost {
   std::int64_t reduced_elements = 0;  ///< trained elements whose gradients are reduced over other ranks
   /// Holds the part of the optimizer's compute_ns that is host work once a step, not the device's update.
   Nanoseconds step_host;
+  /// Holds the part of the optimizer's exposed_ns that is the end of reductions that overlap the backward pass.
+  Nanoseconds late_reduction = {};
   bool operator==(const StageCost&) const = default;
 };
 

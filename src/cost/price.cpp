@@ -129,7 +129,9 @@ void wait_for_reduction(Pricing& p, std::int32_t i) {
   const std::int64_t waited =
       late_reduction_ns(p.c, *p.chunks.front().front().strategy, p.structure.chunks(), chunk.total.elements, chunk.reduce_ns);
   chunk.reduce_ns -= waited;
-  p.optimizer(p.stage_of(i)).exposed_ns += waited * p.structure.buckets[ChunkId(i)];
+  const Nanoseconds all(waited * p.structure.buckets[ChunkId(i)]);
+  p.optimizer(p.stage_of(i)).exposed_ns += all.count();
+  p.out.stages[StageId(p.stage_of(i))].late_reduction += all;
 }
 
 void write_chunk(Pricing& p, std::int32_t i) {

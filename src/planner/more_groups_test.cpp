@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests that a search on more devices finds what it finds on fewer, and that the gradients of several pipelines meet
+// after each pipeline has reduced its own.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "espalier/job.h"
+#include "espalier/planner.h"
+
+namespace espalier::planner::more_groups_test {
+namespace {
+
+PlannerResult planned(const std::string& text) {
+  const auto job = load_job(text, "test", ".", {});
+  EXPECT_TRUE(job.ok()) << (job ? "" : job.error().message());
+  auto result = plan(*job, {});
+  EXPECT_TRUE(result.ok()) << (result ? "" : result.error().message());
+  return result ? *result : PlannerResult{};
+}
+
+std::string small_job(const std::string& groups, const std::string& join, std::int64_t batch) {
+  return "model: {model_type: llama, hidden_size: 1024, intermediate_size: 4096, num_hidden_layers: 6, num_attention_heads: 16, "
+         "num_key_value_heads: 16, vocab_size: 8192, tie_word_embeddings: true}\ncluster: {groups: [" +
+         groups + "], " + join + "}\ntraining: {sequence_length: 1024, global_batch: " + std::to_string(batch) +
+         ", precision: fp16}\nengine: generic\nsearch: {memory_margin: 0}\n";
+}
+
+std::string group(const std::string& name, int nodes, int devices, const std::string& device) {
+  return "{name: " + name + ", nodes: " + std::to_string(nodes) + ", devices_per_node: " + std::to_string(devices) +
+         ", device: " + device + "}";
+}
+
+// With a third group, budgets left out plans on two of the groups.
+TEST(MoreGroups, AGroupMoreIsNotSlower) {
+  const std::string join = "inter_group: {bandwidth: 25Gb/s, latency: 20us}";
+  const std::string two = group("a", 3, 1, "titan-rtx") + ", " + group("b", 1, 3, "v100-sxm-16gb");
+  const PlannerResult fewer = planned(small_job(two, join, 34));
+  const PlannerResult more = planned(small_job(two + ", " + group("z", 2, 1, "titan-rtx"), join, 34));
+  EXPECT_LE(more.prediction.iteration_ns, fewer.prediction.iteration_ns);
+}
+
+TEST(MoreGroups, AnotherNodeIsNotSlower) {
+  const std::string join = "inter_group: {bandwidth: 100Gb/s, latency: 5us}";
+  const PlannerResult fewer =
+      planned(small_job(group("a", 1, 1, "h100-sxm-80gb") + ", " + group("b", 1, 1, "rtx-4090"), join, 32));
+  const PlannerResult more =
+      planned(small_job(group("a", 1, 1, "h100-sxm-80gb") + ", " + group("b", 2, 1, "rtx-4090"), join, 32));
+  EXPECT_LE(more.prediction.iteration_ns, fewer.prediction.iteration_ns);
+}
+
+// The gradient of a tied table is complete only after the backward pass. Its reduction inside a pipeline was priced
+// after the pipelines had met, which the independent check rejects.
+TEST(SeveralPipelines, MeetAfterTheEndOfTheirReductions) {
+  const PlannerResult result = planned(
+      "model: {model_type: t5, d_model: 512, d_kv: 64, d_ff: 2048, num_layers: 6, num_decoder_layers: 2, num_heads: 8, "
+      "vocab_size: 32128, feed_forward_proj: relu}\n"
+      "cluster: {groups: [{name: a, nodes: 1, devices_per_node: 1, device: a10g, inter_node: {bandwidth: 400Gb/s, nics_per_node: "
+      "4, latency: 2us}, speed: {\"rank:0\": 0.7}}, {name: b, nodes: 6, devices_per_node: 1, device: a40, inter_node: "
+      "{bandwidth: 50Gb/s, nics_per_node: 4, latency: 20us}}], memory_limit: 3GiB}\n"
+      "training: {sequence_length: {encoder: 256, decoder: 128}, global_batch: 46, precision: bf16}\nengine: generic\n"
+      "search: {memory_margin: 0}\n");
+  EXPECT_GT(result.prediction.iteration_ns, 0);
+}
+
+// Stages on several groups run under no engine. The nearest launchable plan lies on one group and names it.
+TEST(SeveralGroups, NameAPlanThatAnEngineLaunches) {
+  const PlannerResult result = planned(small_job(group("new", 1, 4, "a100-sxm-80gb") + ", " + group("old", 1, 4, "v100-sxm-16gb"),
+                                                 "inter_group: {bandwidth: 100Gb/s, latency: 5us}", 64));
+  ASSERT_TRUE(result.runs_on.has_value());
+  if (!result.runs_on->empty()) return;
+  ASSERT_TRUE(result.runnable.has_value());
+  EXPECT_NE(result.runnable->label.find(" on new alone"), std::string::npos) << result.runnable->label;
+  EXPECT_GE(result.runnable->iteration_ns, result.prediction.iteration_ns);
+}
+
+}  // namespace
+}  // namespace espalier::planner::more_groups_test
