@@ -20,6 +20,12 @@ struct Budget {
 };
 
 inline constexpr Budget<std::int64_t> kMostAcrossPrices{"most-across-prices", 6'000, "priced plans across node groups", true};
+inline constexpr Budget<std::int64_t> kMostPartPrices{"most-part-prices", 6'000,
+                                                      "priced plans across node groups on parts of the cluster", true};
+inline constexpr Budget<std::size_t> kMostNodeParts{"most-node-parts", 64, "parts of node groups searched for uneven replicas",
+                                                    true};
+inline constexpr Budget<std::size_t> kMostFewerGroups{"most-fewer-groups", 10,
+                                                      "sets of fewer node groups on which a phase is repeated", true};
 inline constexpr Budget<std::size_t> kMostAcrossSets{"most-across-sets", 64,
                                                      "parts of the cluster that are searched for plans across node groups", true};
 inline constexpr Budget<std::size_t> kMostAcrossChoices{"most-across-choices", 200'000,

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <utility>
 
 #include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/listed_devices.h"
+#include "search/cluster_parts.h"
+#include "search/phase_context.h"
 #include "search/speed_classes.h"
 #include "search/work_bound.h"
 
@@ -163,6 +166,64 @@ Started judge_starts(PhaseState& s) {
   return out;
 }
 
+std::int64_t simulated_before(const SearchResult& found) {
+  std::int64_t out = 0;
+  for (const PhaseOutcome* phase : found.on_groups()) out += phase->simulations;
+  return out;
+}
+
+/// Runs a phase on parts of the cluster by `run(problem, nodes, incumbent_ns)`. The best plan of each part is timed
+/// again on the cluster. The bound is the least of the parts.
+template <typename Run>
+PhaseOutcome run_on_parts(const PhaseState& s, const std::vector<ClusterPart>& parts, const Run& run) {
+  PhaseOutcome out;
+  out.lower_bound_ns = INT64_MAX;
+  PhaseContext context(s.problem, s.evaluator, {s.found.best_ns(), 0, s.options.how.interrupted}, out);
+  for (const ClusterPart& part : parts) {
+    if (context.stopped()) break;
+    Problem own = s.problem;
+    own.cluster = &part.cluster;
+    PhaseOutcome of_part = run(own, part.nodes, context.best_ns() == INT64_MAX ? 0 : context.best_ns());
+    const std::optional<GroupedCandidate> best = std::exchange(of_part.best, std::nullopt);
+    merge(out, of_part);
+    if (!best) continue;
+    Plan plan = context.empty_plan();
+    plan.pipelines = search::on_devices(best->pipelines, devices_of(*s.problem.cluster, part.nodes));
+    context.offer(plan.pipelines, context.simulate(plan));
+  }
+  out.complete = !out.interrupted;
+  return out;
+}
+
+/// Returns whether a phase is repeated on parts. It is not under a limit, nor where it has shown that no plan of the
+/// cluster is faster.
+bool repeats(const PhaseState& s, const PhaseOutcome& found) {
+  const std::int64_t best_ns = s.found.best_ns();
+  return !s.options.on_part && !found.interrupted && s.options.how.node_limit == 0 &&
+         (best_ns == 0 || found.lower_bound_ns < best_ns);
+}
+
+/// Repeats a phase on fewer groups. Its bound covers these already.
+template <typename Run>
+void repeat_on_fewer_groups(const PhaseState& s, PhaseOutcome& found, const Run& run) {
+  if (!repeats(s, found)) return;
+  const std::int64_t best_ns = s.found.best_ns();
+  PhaseOutcome more = run_on_parts(s, fewer_groups(s.problem, best_ns == 0 ? INT64_MAX : best_ns), run);
+  more.lower_bound_ns = found.lower_bound_ns;
+  merge(found, more);
+}
+
+/// Searches a part with devices of unequal speed in all phases: its classes are not those of the cluster.
+PhaseOutcome search_part(const PhaseState& s, const Problem& part) {
+  PhaseOptions own = s.options;
+  own.starts.clear();
+  own.on_part = true;
+  const SearchResult found = search(part, s.evaluator, own);
+  PhaseOutcome out;
+  for (const PhaseOutcome* phase : found.on_groups()) merge(out, *phase);
+  return out;
+}
+
 void run_device_groups(PhaseState& s, PhaseReport& out) {
   const SearchResult& before = s.found;
   DeviceGroupsOptions how;
@@ -183,16 +244,16 @@ void run_device_groups(PhaseState& s, PhaseReport& out) {
   if (start.best && (!found.best || start.best->iteration_ns < found.best->iteration_ns)) {
     found.best = start.best;  // the phase "whole cluster" bounds stages across groups
   }
+  if (s.classes == nullptr)
+    repeat_on_fewer_groups(s, found, [&](const Problem& part, const NodeSet&, std::int64_t incumbent_ns) {
+      DeviceGroupsOptions own = how;
+      own.incumbent_ns = incumbent_ns;
+      return PhaseOutcome(device_groups(part, s.evaluator, own));
+    });
   found.candidates += start.judged;
   found.simulations += start.judged;
   found.out_of_memory += start.out_of_memory;
   report(found, found.bounded, out);
-}
-
-std::int64_t simulated_before(const SearchResult& found) {
-  std::int64_t out = 0;
-  for (const PhaseOutcome* phase : found.on_groups()) out += phase->simulations;
-  return out;
 }
 
 void run_whole_cluster(PhaseState& s, PhaseReport& out) {
@@ -218,7 +279,28 @@ void run_multi_pipeline(PhaseState& s, PhaseReport& out) {
     merge(*s.found.multi_pipeline, groups);
     s.found.multi_pipeline->columns += groups.columns;
   }
+  const auto on_part = [&](const Problem& part, const NodeSet& nodes, std::int64_t incumbent_ns) {
+    if (s.classes != nullptr) return search_part(s, part);
+    SingleGroupOutcome columns;
+    for (const GroupPart& group : nodes) columns.groups.push_back(s.found.alone->groups[group.group]);
+    return PhaseOutcome(multi_pipeline(part, s.evaluator, columns, incumbent_ns, s.options.how));
+  };
+  repeat_on_fewer_groups(s, *s.found.multi_pipeline, on_part);
   report(*s.found.multi_pipeline, s.found.multi_pipeline->bounded, out);
+}
+
+/// Adds the replicas on some nodes of a group.
+void add_node_parts(const PhaseState& s, PhaseOutcome& found) {
+  const bool whole = s.options.how.node_limit == 0 && !s.options.on_part;
+  if (!whole || s.classes != nullptr || found.interrupted) return;
+  const std::int64_t best_ns = s.found.best_ns();
+  const NodeParts parts = node_parts(s.problem, best_ns == 0 ? INT64_MAX : best_ns);
+  PhaseOutcome more = run_on_parts(s, parts.parts, [&](const Problem& part, const NodeSet&, std::int64_t incumbent_ns) {
+    return uneven_replicas(part, s.evaluator, incumbent_ns, s.options.how);
+  });
+  more.lower_bound_ns = std::min(more.lower_bound_ns, more.interrupted ? work_bound_ns(s.problem) : parts.rest_bound_ns);
+  merge(found, more);
+  if (found.best) found.lower_bound_ns = std::min(found.lower_bound_ns, found.best->iteration_ns);
 }
 
 void run_uneven_replicas(PhaseState& s, PhaseReport& out) {
@@ -226,6 +308,7 @@ void run_uneven_replicas(PhaseState& s, PhaseReport& out) {
   how.node_limit = s.rest_after(simulated_before(s.found));
   s.found.replicas = uneven_replicas(unlike_problem(s), unlike_evaluator(s), s.found.best_ns(), how);
   on_devices(s, *s.found.replicas);
+  add_node_parts(s, *s.found.replicas);
   report(*s.found.replicas, s.found.replicas->bounded, out);
 }
 

@@ -75,6 +75,7 @@ struct PhaseOptions {
   /// Provides plans of one pipeline on devices of the cluster for the phase "device groups". The phase begins with
   /// them and is never slower than they are.
   std::vector<Pipeline> starts = {};
+  bool on_part = false;  ///< a search of a part of the cluster (cluster_parts.h), which repeats no phase on parts
 };
 
 /// Describes a plan without names by the ranges of layers with their strategies for each pipeline chunk. A plan with

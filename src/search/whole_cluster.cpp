@@ -66,6 +66,7 @@ class WholeClusterSearch {
   };
 
   void search(const NodeSet& nodes);
+  void search_orders(const NodeSet& part, std::int64_t joined_ns, std::int64_t last);
   void search_schedules(Across& across, std::vector<BoundedConfiguration> schedules);
   /// Returns a lower bound of the plans on a set's nodes, under the best of its networks. It also bounds the plans of
   /// the set that a limit leaves out.
@@ -334,12 +335,29 @@ void WholeClusterSearch::try_all(const NodeSet& nodes, const std::vector<Candida
   }
 }
 
+/// Searches the part in all orders of its groups, up to `last` priced plans.
+void WholeClusterSearch::search_orders(const NodeSet& part, std::int64_t joined_ns, std::int64_t last) {
+  const GroupOrders orders = orders_of(*problem_.cluster, part);
+  if (!orders.all) leave(joined_ns);
+  auto orders_left = static_cast<std::int64_t>(orders.orders.size());
+  for (const NodeSet& nodes : orders.orders) {
+    // The next order gets the prices that this one leaves.
+    most_prices_ = priced_ + (last - priced_) / orders_left--;
+    if (stopped() || joined_ns >= context_.best_ns()) leave(joined_ns);
+    if (!stopped() && joined_ns < context_.best_ns()) search(nodes);
+  }
+}
+
 PhaseOutcome WholeClusterSearch::run() {
+  constexpr std::int64_t kPartShare = 2;
+  const std::int64_t most = kMostAcrossPrices + kMostPartPrices;
   const NodeSets sets = node_sets(problem_, work_, 2, context_.best_ns());
   leave(sets.unlisted_bound_ns);
   for (std::size_t n = 0; n < sets.sets.size(); ++n) {
     if (sets.bound_ns[n] >= context_.best_ns()) break;
-    if (stopped() || n == kMostAcrossSets) {
+    // The largest part has prices of its own. Each of the others may take a share of what is left.
+    const std::int64_t last = n == 0 ? kMostAcrossPrices : priced_ + (most - priced_) / kPartShare;
+    if (context_.stopped() || last <= priced_ || n == kMostAcrossSets) {
       leave(sets.bound_ns[n]);
       break;
     }
@@ -347,21 +365,13 @@ PhaseOutcome WholeClusterSearch::run() {
       leave(sets.bound_ns[n]);
       continue;
     }
+    most_prices_ = last;
     const std::int64_t before = left_ns_;
     joined_ns_ = 0;
     const std::int64_t joined_ns = std::max(sets.bound_ns[n], joined_bound(sets.sets[n]));
     joined_ns_ = joined_ns;
     if (joined_ns >= context_.best_ns()) continue;
-    const GroupOrders orders = orders_of(*problem_.cluster, sets.sets[n]);
-    if (!orders.all) leave(joined_ns);
-    std::int64_t orders_left = static_cast<std::int64_t>(orders.orders.size());
-    for (const NodeSet& nodes : orders.orders) {
-      // The next order gets the prices that this one leaves.
-      most_prices_ = priced_ + (kMostAcrossPrices - priced_) / orders_left--;
-      if (stopped() || joined_ns >= context_.best_ns()) leave(joined_ns);
-      if (!stopped() && joined_ns < context_.best_ns()) search(nodes);
-    }
-    most_prices_ = kMostAcrossPrices;
+    search_orders(sets.sets[n], joined_ns, last);
     if (left_ns_ < before) left_ns_ = std::max(left_ns_, std::min(before, joined_ns));
   }
   if (out_.interrupted || joined_broken_) leave(0);
