@@ -108,9 +108,8 @@ int run_plan(Context& context, const PlanFlags& flags) {
   std::vector<std::string> files;
   if (Status error = write_outputs(context, flags.output, *job, *result, files)) return fail(context, *error);
   deliver(context, *result, files);
-  if (context.verbose > 0)
-    context.err << lay_out(report::phases_text(result->search), context.width())
-                << lay_out(report::budgets_text(), context.width());
+  if (context.verbose > 0) context.err << lay_out(report::phases_text(result->search), context.width());
+  if (context.verbose > 1) context.err << lay_out(report::budgets_text(), context.width());
   const int code = exit_code_of(context, result->search);
   if (code != kOk)
     note(context,
@@ -125,7 +124,7 @@ Result<PlanFlags> for_engine(const PlanFlags& flags) {
   const std::vector<std::string> known = engine_names();
   if (std::find(known.begin(), known.end(), base_engine(flags.engine)) == known.end())
     return Error{ErrorKind::usage, "--engine", base::cat("\"", flags.engine, "\""), base::cat("one of ", base::joined(known)),
-                 base::suggestion(flags.engine, known)};
+                 engine_suggestion(flags.engine)};
   out.job.overrides.push_back("engine=" + flags.engine);
   out.options.restriction = flags.sweep.axes.empty();
   return out;

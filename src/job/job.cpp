@@ -275,13 +275,9 @@ Error at_training(const base::Reader& training, Error error) {
 std::string read_engine(base::Reader& job) {
   std::string engine = job.optional_string("engine", "generic");
   if (find_engine(engine)) return engine;
-  std::vector<std::string> names;
   std::string list;
-  for (const EngineModel& e : engine_catalogue()) {
-    names.push_back(e.name);
-    list.append(list.empty() ? "" : ", ").append(e.name);
-  }
-  const std::string close = base::suggestion(engine, names);
+  for (const EngineModel& e : engine_catalogue()) list.append(list.empty() ? "" : ", ").append(e.name);
+  const std::string close = engine_suggestion(engine);
   job.fail("engine", "\"" + engine + "\"", "one of " + list, close.empty() ? "choose one of these words" : close);
   return engine;
 }

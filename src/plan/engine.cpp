@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/document.h"
+#include "base/format.h"
 #include "base/shipped.h"
 #include "data/engines_yaml.h"
 #include "plan/coefficients.h"
@@ -100,6 +102,16 @@ const EngineModel* find_engine(std::string_view name) {
   if (engine == nullptr || engine->name == name) return engine;
   const auto options = options_in(*engine, name);
   return options ? combinations().find(*engine, *options) : nullptr;
+}
+
+std::string engine_suggestion(std::string_view word) {
+  std::vector<std::string> names;
+  for (const EngineModel& engine : engine_catalogue()) {
+    if (std::find(engine.also.begin(), engine.also.end(), word) != engine.also.end())
+      return base::cat("did you mean \"", engine.name, "\"?");
+    names.push_back(engine.name);
+  }
+  return base::suggestion(word, names);
 }
 
 }  // namespace espalier

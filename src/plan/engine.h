@@ -174,9 +174,10 @@ struct EngineModel {
   /// Holds the engine, then its options in the order of the catalogue: "generic", "megatron-core",
   /// "megatron-core+cuda-graphs", …
   std::string name;
-  std::string base;  ///< the engine without options: the key of rules, coefficients and intervals
-  std::string like;  ///< the engine that it equals in everything it does not state itself; empty: none
-  std::string note;  ///< a description; figures have their sources in data/engines.yaml
+  std::string base;               ///< the engine without options: the key of rules, coefficients and intervals
+  std::string like;               ///< the engine that it equals in everything it does not state itself; empty: none
+  std::string note;               ///< a description; figures have their sources in data/engines.yaml
+  std::vector<std::string> also;  ///< other names that people use for it; messages suggest the engine for them
   EngineFamily family = EngineFamily::generic;
   std::string fitted_as;  ///< the engine whose coefficients it shares: the same code under another name; empty: its own
   bool planned = false;   ///< its runtime is no part of this release: named by no `runs_on`
@@ -209,6 +210,8 @@ const std::vector<EngineModel>& engine_catalogue();
 /// Returns an engine of the catalogue, or one with options ("nemo+flex-dispatcher+cuda-graphs", in any order); null
 /// if there is none.
 const EngineModel* find_engine(std::string_view name);
+/// Returns a hint for a word that names no engine: `did you mean "megatron-core"?`. Empty if there is none.
+std::string engine_suggestion(std::string_view word);
 /// Returns `name` up to its first option.
 std::string_view base_engine(std::string_view name);
 /// Returns the host seconds of a pipeline message at each end; `call_s` is a bare launch.

@@ -353,6 +353,7 @@ Entry read_engine(Reader& r, const std::vector<Entry>& before) {
   }
   e.name = e.base = name;
   e.note = r.required_string("note");
+  e.also = r.has("also") ? texts(r, "also") : std::vector<std::string>{};
   read_word(r, "family",
             {"generic", "megatron", "megatron-deepspeed", "deepspeed", "fsdp", "torchtitan", "nanotron", "galvatron", "espalier"},
             e.family);

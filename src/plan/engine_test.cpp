@@ -194,6 +194,13 @@ TEST(EngineRules, EveryEngineRunsSomething) {
   }
 }
 
+TEST(Engines, OtherNamesSuggestTheEngine) {
+  EXPECT_EQ(engine_suggestion("megatron-lm"), "did you mean \"megatron-core\"?");
+  EXPECT_EQ(engine_suggestion("fsdp"), "did you mean \"fsdp2\"?");
+  EXPECT_EQ(engine_suggestion("torchtitn"), "did you mean \"torchtitan\"?");
+  EXPECT_EQ(engine_suggestion("qqq"), "");
+}
+
 TEST(Engines, CatalogueIsComplete) {
   for (const char* name : {"generic", "megatron-core", "megatron-core-unfused", "megatron-lm-2021", "oneflow", "ddp",
                            "megatron-deepspeed", "deepspeed", "fsdp2", "torchtitan", "nanotron"}) {
