@@ -57,7 +57,10 @@ void say_degrees(const Strategy& s, const Schedule& schedule, std::vector<Logged
   out.push_back({"virtual_pipeline_model_parallel_size", interleaved ? schedule.virtual_stages : 1, "", 1});
   if (s.dp > 0) out.push_back({"data_parallel_size", s.dp});
   if (s.recompute.modules.any()) out.push_back({"recompute_modules", 0, to_string(s.recompute.modules), std::nullopt, true});
-  if (s.data_ranks() > 1) out.push_back({"use_distributed_optimizer", s.shards_optimizer() ? 1 : 0});
+  if (s.data_ranks() <= 1) return;
+  out.push_back({"use_distributed_optimizer", s.shards_optimizer() ? 1 : 0});
+  out.push_back({"overlap_grad_reduce", s.overlap.grad_reduce ? 1 : 0});
+  if (s.shards_optimizer()) out.push_back({"overlap_param_gather", s.overlap.param_gather ? 1 : 0});
 }
 
 std::vector<LoggedArgument> said_by(const Trained& t) {
@@ -103,6 +106,18 @@ std::optional<bool> switch_of(const Arguments& arguments, const char* name) {
   return at->second.value == "True";
 }
 
+/// Returns the overlap of a block that states it, in the words of --overlap. Messages overlap only between virtual
+/// stages.
+std::string overlap_of(const Arguments& arguments, const std::optional<std::int32_t>& virtual_stages) {
+  const auto gradients = switch_of(arguments, "overlap_grad_reduce");
+  if (!gradients) return "";
+  std::vector<std::string> words;
+  if (*gradients) words.emplace_back("grad");
+  if (switch_of(arguments, "overlap_param_gather").value_or(false)) words.emplace_back("param");
+  if (virtual_stages && switch_of(arguments, "overlap_p2p_comm").value_or(false)) words.emplace_back("p2p");
+  return words.empty() ? "none" : base::joined(words, ",");
+}
+
 }  // namespace
 
 Result<LoggedConfiguration> logged_configuration(std::string_view log, const std::string& where) {
@@ -118,6 +133,7 @@ Result<LoggedConfiguration> logged_configuration(std::string_view log, const std
   out.micro_batch = count_of(*arguments, "micro_batch_size");
   out.sequence_parallel = switch_of(*arguments, "sequence_parallel");
   out.distributed_optimizer = switch_of(*arguments, "use_distributed_optimizer");
+  out.overlap = overlap_of(*arguments, out.vpp);
   if (const auto at = arguments->find("recompute_granularity"); at != arguments->end())
     out.recompute = at->second.value == "None" ? "none" : at->second.value;
   if (const auto at = arguments->find("recompute_modules"); at != arguments->end() && out.recompute == "selective")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the argument block of a Megatron-LM log (runlog/argument_block.h) with a configuration. Values that both
-// state must be equal: model, batch, degrees, schedule, distributed optimizer, recomputation, precision. Values that
+// state must be equal: model, batch, degrees, schedule, distributed optimizer, recomputation, overlap. Values that
 // only one of them states are not compared.
 #pragma once
 
@@ -33,6 +33,7 @@ Result<std::int64_t> compare_arguments(std::string_view log, const std::string& 
 struct LoggedConfiguration {
   std::optional<std::int32_t> tp, pp, vpp, cp, ep, etp, micro_batch, recompute_layers;
   std::optional<bool> sequence_parallel, distributed_optimizer;
+  std::string overlap;    ///< "grad,param", "none", …; empty: not stated
   std::string recompute;  ///< "none", "selective", "full", or modules of a block: "core_attn"
 };
 Result<LoggedConfiguration> logged_configuration(std::string_view log, const std::string& where);

@@ -181,6 +181,27 @@ TEST(UserLog, WhatTheFlagsLeaveOpenTheArgumentsSay) {
   EXPECT_EQ(said->recompute_layers, 3);
   EXPECT_FALSE(said->vpp.has_value());
   EXPECT_FALSE(said->sequence_parallel.has_value());
+  EXPECT_EQ(said->overlap, "");
+}
+
+std::string overlap_in(const std::string& arguments) { return logged_configuration(megatron_log(arguments), "m.log")->overlap; }
+
+TEST(UserLog, OverlapIsThatOfTheArguments) {
+  const std::string both = "  overlap_grad_reduce ..... True\n  overlap_param_gather ..... True\n";
+  EXPECT_EQ(overlap_in(both + "  overlap_p2p_comm ..... True\n"), "grad,param");
+  EXPECT_EQ(overlap_in(both + "  overlap_p2p_comm ..... True\n  virtual_pipeline_model_parallel_size ..... 4\n"),
+            "grad,param,p2p");
+  EXPECT_EQ(overlap_in("  overlap_grad_reduce ..... False\n  overlap_param_gather ..... False\n"), "none");
+}
+
+TEST(UserLog, OverlapThatTheConfigurationLacksIsRefused) {
+  const Completed c;
+  ASSERT_GT(c.strategy.data_ranks(), 1);
+  ASSERT_FALSE(c.strategy.overlap.grad_reduce);
+  UserRuns out;
+  const Status bad = c.add(megatron_log("  overlap_grad_reduce ..... True\n"), out);
+  ASSERT_TRUE(bad.has_value());
+  EXPECT_EQ(bad->found, "overlap_grad_reduce True (line 2)");
 }
 
 CalibrationInputs on(const std::string& device) {

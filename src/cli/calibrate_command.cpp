@@ -54,6 +54,7 @@ ConfigurationFlags filled(ConfigurationFlags f, const calibrate::LoggedConfigura
   fill(f.micro_batch, logged.micro_batch);
   if (f.sp.empty() && logged.sequence_parallel) f.sp = *logged.sequence_parallel ? "megatron" : "none";
   if (f.zero < 0 && logged.distributed_optimizer) f.zero = *logged.distributed_optimizer ? 1 : 0;
+  if (f.overlap.empty()) f.overlap = logged.overlap;
   if (f.recompute.empty()) {
     f.recompute = logged.recompute;
     fill(f.recompute_layers, logged.recompute_layers);
