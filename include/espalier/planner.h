@@ -429,8 +429,8 @@ struct PlannerResult {
   std::vector<SearchedPlan> searched = {};
   MadeBy made_by = this_build();                    ///< for a result that was read: the build that wrote it
   std::optional<std::vector<std::string>> runs_on;  ///< engines whose rules accept exactly `plan`
-  /// Holds a plan to run instead if no engine runs the answer: the best plan of the first of megatron-core,
-  /// torchtitan and deepspeed that has one.
+  /// Holds a plan to run instead if no engine runs the answer: the best plan of megatron-core, megatron-bridge,
+  /// torchtitan, deepspeed and fsdp2. On several node groups it lies on one of them, which the label names.
   std::optional<EngineAnswer> runnable;
   std::vector<EngineAnswer> engines;            ///< with PlannerOptions::engines, in the order of the catalogue
   std::optional<RestrictionPrice> restriction;  ///< with PlannerOptions::restriction, for an engine with rules

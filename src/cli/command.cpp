@@ -138,13 +138,22 @@ std::string answer_text(const Context& context, const PlannerResult& result) {
   return context.verbose > 0 ? result.brief(context.width()) : result.screen(context.width());
 }
 
+/// Returns the command that writes launch files, where an engine runs the plan. Otherwise it plans for the nearest
+/// engine.
+std::string launch_step(const PlannerResult& result, const std::string& plan) {
+  const std::vector<std::string>* engines = result.runs_on ? &*result.runs_on : nullptr;
+  if (engines == nullptr || !engines->empty())
+    return base::cat("; espalier export ", plan, " --engine ", engines == nullptr ? "NAME" : engines->front());
+  return result.runnable && result.plan.engine == "generic" ? base::cat("; espalier plan --engine ", result.runnable->engine)
+                                                            : "";
+}
+
 /// Names the next commands.
-void print_next_steps(const Context& context, const std::vector<std::string>& files) {
+void print_next_steps(const Context& context, const PlannerResult& result, const std::vector<std::string>& files) {
   const auto plan = std::find_if(files.begin(), files.end(), [](const std::string& f) { return f.ends_with("plan.json"); });
-  const std::string next =
-      plan == files.end()
-          ? "-v shows everything; -o DIR writes plan.json for espalier report, export and explain"
-          : base::cat("espalier report ", *plan, "; espalier export ", *plan, " --engine NAME; espalier explain ", *plan);
+  const std::string next = plan == files.end()
+                               ? "-v shows everything; -o DIR writes plan.json for espalier report, export and explain"
+                               : base::cat("espalier report ", *plan, launch_step(result, *plan), "; espalier explain ", *plan);
   context.out << lay_out(report::wrapped_line("next", next), context.width());
 }
 
@@ -154,7 +163,7 @@ int deliver(Context& context, const PlannerResult& result, const std::vector<std
   print_either(
       context, [&] { return to_json(result, true, plan_schema_of(context)); }, [&] { return answer_text(context, result); });
   if (context.json) return kOk;
-  if (context.verbose == 0) print_next_steps(context, files);
+  if (context.verbose == 0) print_next_steps(context, result, files);
   for (const std::string& file : files) context.out << "wrote " << file << "\n";
   return kOk;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/answer_extras.h"
 
+#include "base/format.h"
 #include "plan/engine.h"
 #include "planner/alternatives.h"
 #include "planner/batch_hint.h"
 #include "planner/engine_options.h"
+#include "planner/group_baselines.h"
 #include "planner/restriction.h"
 #include "planner/runs_on.h"
 
@@ -19,11 +21,12 @@ struct AnswerContext {
 };
 
 /// Returns the answer that runnable_plan would find, from answers that already exist.
-std::optional<EngineAnswer> first_usual(const std::vector<EngineAnswer>& answers) {
+std::optional<EngineAnswer> fastest_usual(const std::vector<EngineAnswer>& answers) {
+  std::optional<EngineAnswer> best;
   for (const std::string_view name : kUsualEngines)
     for (const EngineAnswer& answer : answers)
-      if (answer.engine == name && !answer.label.empty()) return answer;
-  return std::nullopt;
+      if (answer.engine == name && !answer.label.empty() && (!best || answer.iteration_ns < best->iteration_ns)) best = answer;
+  return best;
 }
 
 void add_engines(const AnswerContext& context, PlannerResult& result) {
@@ -33,7 +36,25 @@ void add_engines(const AnswerContext& context, PlannerResult& result) {
   const EngineQuestion question{job, answer_ns, context.options, context.uniform.simulated};
   if (context.options.engines) result.engines = all_engines(question, result.plan);
   if (job.engine != "generic" || !result.runs_on->empty()) return;
-  result.runnable = context.options.engines ? first_usual(result.engines) : runnable_plan(question);
+  result.runnable = context.options.engines ? fastest_usual(result.engines) : runnable_plan(question);
+}
+
+/// Finds the plan to run instead of one on several node groups that no engine runs: the best of the usual engines on
+/// one group. A job that must use all devices has none.
+void add_engines_of_groups(const AnswerContext& context, PlannerResult& result) {
+  const Job& job = context.job;
+  result.runs_on = engines_that_run(job, result.plan);
+  const bool all = job.search.devices == DeviceChoice::all;
+  if (job.engine != "generic" || !result.runs_on->empty() || all) return;
+  PlannerOptions options = context.options;
+  options.memory = nullptr;  // its records are about the whole cluster
+  const std::vector<search::Candidate> none;
+  for (const GroupBaseline& group : groups_alone(job)) {
+    std::optional<EngineAnswer> own = runnable_plan({group.job, result.prediction.iteration_ns, options, none});
+    if (!own || (result.runnable && result.runnable->iteration_ns <= own->iteration_ns)) continue;
+    own->label += base::cat(" on ", group.label);
+    result.runnable = std::move(own);
+  }
 }
 
 void add_options(const AnswerContext& context, const EngineModel& engine, PlannerResult& result) {
@@ -73,7 +94,7 @@ Status add_extras(const Question& q, const search::SearchResult& found, const Ch
   if (choice.equal_stages)
     add_of_equal_stages(q, evaluator, {q.job, watched, found.uniform}, result);
   else
-    result.runs_on = engines_that_run(q.job, result.plan);
+    add_engines_of_groups({q.job, watched, found.uniform}, result);
   if (!q.options.restriction || !has_rules(*q.engine)) return std::nullopt;
   auto price = restriction_price(q.job, *q.engine, watched, result);
   if (!price) return price.error();

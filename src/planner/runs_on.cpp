@@ -41,7 +41,7 @@ std::string why_none(const search::Outcome& found) {
 }  // namespace
 
 search::Outcome search_with(const Job& job, const EngineModel& engine, const PlannerOptions& options,
-                            const std::vector<search::Candidate>& good) {
+                            const std::vector<search::Candidate>& good, std::int64_t slowest_ns) {
   const Job room = with_memory_room(job);
   search::Options how;
   how.threads = options.threads > 0 ? options.threads : base::hardware_threads();
@@ -49,8 +49,9 @@ search::Outcome search_with(const Job& job, const EngineModel& engine, const Pla
   how.interrupted = options.interrupted;
   for (std::size_t i = 0; i < std::min(good.size(), kSeeds); ++i) how.seeds.push_back(good[i].configuration);
   how.side_by_side = kSideBySide;
+  how.slowest_ns = slowest_ns;
   // Under a limit the answer depends on the order of work, which a record changes.
-  PlannerMemory* memory = options.node_limit == 0 ? options.memory : nullptr;
+  PlannerMemory* memory = options.node_limit == 0 && slowest_ns == INT64_MAX ? options.memory : nullptr;
   const std::optional<search::Carried> carried = carried_for(memory, room);
   how.carried = carried ? &*carried : nullptr;
   if (!carried)
@@ -73,11 +74,11 @@ std::vector<std::string> broken_rules(const EngineModel& engine, const Job& job,
 
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan) { return broken_rules(engine, job, plan).empty(); }
 
-EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine) {
+EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine, std::int64_t slowest_ns) {
   EngineAnswer out;
   out.engine = engine.name;
   const Job own = for_engine(q.job, engine);
-  const search::Outcome found = search_with(own, engine, q.options, q.good);
+  const search::Outcome found = search_with(own, engine, q.options, q.good, slowest_ns);
   if (!found.best) {
     out.status = "none";
     out.why = why_none(found);
@@ -95,11 +96,12 @@ EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine) {
 }
 
 std::optional<EngineAnswer> runnable_plan(const EngineQuestion& q) {
+  std::optional<EngineAnswer> best;
   for (const std::string_view name : kUsualEngines) {
-    EngineAnswer answer = engine_answer(q, *find_engine(name));
-    if (!answer.label.empty()) return answer;
+    EngineAnswer answer = engine_answer(q, *find_engine(name), best ? best->iteration_ns : INT64_MAX);
+    if (!answer.label.empty() && (!best || answer.iteration_ns < best->iteration_ns)) best = std::move(answer);
   }
-  return std::nullopt;
+  return best;
 }
 
 std::vector<EngineAnswer> all_engines(const EngineQuestion& q, const Plan& plan) {

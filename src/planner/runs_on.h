@@ -28,8 +28,9 @@ struct EngineQuestion {
   const std::vector<search::Candidate>& good;
 };
 
-/// Lists the engines that are tried, in this order, if no engine runs the answer.
-inline constexpr std::string_view kUsualEngines[] = {"megatron-core", "torchtitan", "deepspeed"};
+/// Lists the engines that are tried if no engine runs the answer: those with launch files that people use most.
+inline constexpr std::string_view kUsualEngines[] = {"megatron-core",      "megatron-bridge", "torchtitan",
+                                                     "torchtitan-compile", "deepspeed",       "fsdp2"};
 
 /// Returns whether Espalier has rules for the engine.
 bool has_rules(const EngineModel& engine);
@@ -40,14 +41,14 @@ std::vector<std::string> broken_rules(const EngineModel& engine, const Job& job,
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan);
 
 /// Runs the certified search of uniform plans under another engine, with the job's margin and limits. `good` lists
-/// configurations to try first; those outside the engine's space are skipped.
+/// configurations to try first; those outside the engine's space are skipped. Plans above `slowest_ns` are ignored.
 search::Outcome search_with(const Job& job, const EngineModel& engine, const PlannerOptions& options,
-                            const std::vector<search::Candidate>& good);
+                            const std::vector<search::Candidate>& good, std::int64_t slowest_ns = INT64_MAX);
 
 /// Finds the best plan of the job under another engine. It runs the certified search of uniform plans with that
 /// engine's rules, memory and coefficients. The memory margin is that engine's default unless the job sets one.
-EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine);
-/// Returns the answer of the first of kUsualEngines that has a plan; nullopt if none has.
+EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine, std::int64_t slowest_ns = INT64_MAX);
+/// Returns the fastest answer of kUsualEngines, the first on a tie; nullopt if none has a plan.
 std::optional<EngineAnswer> runnable_plan(const EngineQuestion& q);
 /// Returns the answers of every engine of the catalogue except generic.
 std::vector<EngineAnswer> all_engines(const EngineQuestion& q, const Plan& plan);

@@ -121,6 +121,21 @@ TEST(RunsOn, IsAlwaysSaidUnderGeneric) {
   }
 }
 
+// The engine that is named is the fastest of those that are tried.
+TEST(RunsOn, NamesTheFastestEngine) {
+  const Job one = tiny("search: {fix: {pp: 2}, forbid: {schedule: [1f1b, gpipe, interleaved]}}\n");
+  PlannerOptions options;
+  options.engines = true;
+  const PlannerResult all = planned(one, options), r = planned(one);
+  if (!r.runnable) return;
+  for (const EngineAnswer& e : all.engines) {
+    const bool usual = std::find(std::begin(planner::kUsualEngines), std::end(planner::kUsualEngines), e.engine) !=
+                       std::end(planner::kUsualEngines);
+    EXPECT_TRUE(!usual || e.label.empty() || r.runnable->iteration_ns <= e.iteration_ns) << e.engine;
+  }
+  EXPECT_EQ(all.runnable->iteration_ns, r.runnable->iteration_ns);
+}
+
 std::vector<std::string> labels_of(const Job& job) {
   std::vector<std::string> out;
   for (const planner::Baseline& b :
