@@ -137,7 +137,7 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
 endif()
 
 # What tests, benchmarks and tools/ need and the product does not: outside src/, not installed, not compiled by who only plans.
-#   lab        our own fits: coefficients of devices, fabrics and frameworks that ship, and the judgement of them (docs/accuracy.md)
+#   lab        our own fits: coefficients of devices, fabrics and frameworks that ship, and the judgement of them (lab/accuracy-report.md)
 #   reference  what others' planners do, restated, to compare with: Galvatron version 1, decision trees
 espalier_module(lab IN lab DEPENDS base cluster plan cost planner runs calibrate LIBRARIES Threads::Threads ONCE)
 target_include_directories(espalier_lab PUBLIC ${PROJECT_SOURCE_DIR})

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/accuracy.md, its plots and one line of history from the output of `espalier-accuracy --json`.
+"""Writes the results of `espalier-accuracy --json` into two pages, and appends one line of history.
 
-usage: accuracy.py --rows ROWS.jsonl --files RUNS.jsonl … [--doc docs/accuracy.md] [--history data/accuracy-history.ndjson]
+  docs/accuracy.md          for users: errors by kind of model, engine and device; plots
+  lab/accuracy-report.md    for developers: both protocols by source, acceptance, coefficients, worst records
 
-Text outside the markers of the document is kept; the results are written between `<!-- begin:NAME -->` and
-`<!-- end:NAME -->`.
+usage: accuracy.py --rows ROWS.jsonl --files RUNS.jsonl … [--doc docs/accuracy.md] [--report lab/accuracy-report.md]
+                   [--history data/accuracy-history.ndjson]
+
+Text outside the markers of a page is kept; the results are written between `<!-- begin:NAME -->` and
+`<!-- end:NAME -->`. Both pages must have all their markers.
 """
 import argparse
 import collections
@@ -241,6 +245,123 @@ def worst_table(rows, count=20):
     return table(["record", "model", "configuration", "measured", "predicted (S)"], out)
 
 
+# ---- the page for users ---------------------------------------------------------------------------------------------
+
+FEWEST = 6  # runs of a row
+
+
+def base_engine(row):
+    return row["engine"].split("+")[0]  # options of an engine do not change its name
+
+
+def model_kinds(files):
+    """Returns id of a run -> kind of its model, for all that are not dense decoders."""
+    kinds = {}
+    for path in files:
+        for line in open(path):
+            r = json.loads(line) if line.strip() else {}
+            model = r.get("model") or {}
+            if (model.get("experts") or 0) > 1:
+                kinds[r["id"]] = "mixture of experts"
+            elif re.search(r"bert|\bt5\b|encoder", model.get("name", ""), re.I):
+                kinds[r["id"]] = "encoder (BERT)"
+    return kinds
+
+
+def kind_of(row, kinds):
+    """Returns the row of the table by model that a run belongs to."""
+    if row["family"] == GOLDEN:
+        return "functional tests of Megatron-LM: tiny models, bound by the host"
+    if kind := kinds.get(row["id"]):
+        return kind
+    size = "up to 8 GPUs" if row["devices"] <= 8 else "9 to 128 GPUs" if row["devices"] <= 128 else "more than 128 GPUs"
+    return f"dense decoder, {size}"
+
+
+KINDS = ("dense decoder, up to 8 GPUs", "dense decoder, 9 to 128 GPUs", "dense decoder, more than 128 GPUs", "mixture of experts", "encoder (BERT)",
+         "functional tests of Megatron-LM: tiny models, bound by the host")
+ERRORS = ["median error, new cluster", "90 % below", "median error, known cluster", "90 % below"]
+
+
+def both_errors(rows):
+    """Returns the median and the ninth decile of the absolute error, for an unseen source and an unseen group."""
+    cells = []
+    for _, prefix in PROTOCOLS:
+        s = summary(rows, prefix)
+        cells += [percent(s["median"], 0), percent(s["p90"], 0)] if s else ["–", "–"]
+    return cells
+
+
+def kind_table(rows, kinds):
+    timed = [r for r in rows if "source_out_s" in r]
+    out = []
+    for kind in KINDS:
+        chosen = [r for r in timed if kind_of(r, kinds) == kind]
+        if chosen:
+            out.append([kind, *errors_and_coverage(chosen)])
+    out.append(["**all**", *errors_and_coverage(timed)])
+    return table(["model", "runs", *ERRORS, "inside the interval, new cluster", "known cluster"], out)
+
+
+def errors_and_coverage(rows):
+    return [f"{len(rows):,}", *both_errors(rows), *(percent(coverage(rows, prefix), 0) for _, prefix in PROTOCOLS)]
+
+
+def shipped_intervals():
+    """Returns (engine, device) -> the interval that an answer prints, as factors, and the number of its runs. An empty
+    name stands for any other."""
+    found = {}
+    for line in re.findall(r"- \{(.*)\}", (ROOT / "data/calibration/intervals.yaml").read_text()):
+        f = dict(re.findall(r'(\w+): "?([^",]*)"?', line))
+        found[f.get("engine", ""), f.get("device", "")] = (f"×{float(f['low']):.2f} … ×{float(f['high']):.2f}", f.get("runs", "0"))
+    return found
+
+
+def fitted_engines():
+    """Returns engine -> the engine whose coefficients and intervals it shares."""
+    entries = re.split(r"^  - name: ", (ROOT / "data/engines.yaml").read_text(), flags=re.M)[1:]
+    return {e.split()[0]: found[1] for e in entries if (found := re.search(r"^    fitted_as: (\S+)", e, re.M))}
+
+
+def pair_table(rows):
+    """Tabulates errors by engine and device. Functional tests are left out: no coefficient is fitted to their times."""
+    intervals, fitted = shipped_intervals(), fitted_engines()
+    timed = [r for r in rows if "source_out_s" in r and r["family"] != GOLDEN]
+    pairs = collections.Counter((base_engine(r), r["device"]) for r in timed)
+    out = []
+    for (engine, device), n in sorted(pairs.items()):
+        if n >= FEWEST:
+            chosen = [r for r in timed if (base_engine(r), r["device"]) == (engine, device)]
+            interval = intervals.get((fitted.get(engine, engine), device), ("–",))
+            out.append([f"`{engine}`", f"`{device}`", f"{n:,}", *both_errors(chosen), interval[0]])
+    return table(["engine", "device", "runs", *ERRORS, "80 % interval of an answer"], out)
+
+
+def peak_table(rows):
+    """Tabulates errors of peak memory by engine, each source held out."""
+    measured = [r for r in rows if "measured_bytes" in r and "source_out_bytes" in r]
+    out = []
+    for engine, n in sorted(collections.Counter(base_engine(r) for r in measured).items()):
+        ape = [abs(e) for e in memory_errors([r for r in measured if base_engine(r) == engine], "source_out_bytes")]
+        if n >= FEWEST:
+            out.append([f"`{engine}`", f"{n:,}", percent(statistics.median(ape)), percent(statistics.mean(ape)), percent(p90(ape))])
+    return table(["engine", "peaks", "median error", "mean error", "90 % below"], out)
+
+
+def ranking_sentence(rows):
+    groups, new, known = (len(regret(rows, "source_out_s")), *(statistics.mean(regret(rows, p + "_s")) for _, p in PROTOCOLS))
+    return (f"In {groups} groups of comparable runs, the configuration with the shortest prediction reached {percent(new)} less throughput\n"
+            f"than the best one on a new cluster, and {percent(known)} less on a known one (means).")
+
+
+def fit_sentence(rows):
+    judged = [r for r in rows if "measured_fits" in r]
+    ran, crashed = [r for r in judged if r["measured_fits"]], [r for r in judged if not r["measured_fits"]]
+    return (f"{percent(sum(r['predicted_fits'] for r in ran) / len(ran))} of the {len(ran):,} runs that trained are predicted to fit.\n"
+            f"{percent(sum(not r['predicted_fits'] for r in crashed) / len(crashed))} of the {len(crashed):,} runs that crashed are predicted to exceed the memory.\n"
+            "The source does not separate crashes for lack of memory from others.")
+
+
 # ---- plots ----------------------------------------------------------------------------------------------------------
 
 def plot(rows, path, title):
@@ -290,6 +411,14 @@ def replace(text, name, content):
     return text[:text.index(begin) + len(begin)] + "\n" + content + "\n" + text[text.index(end):]
 
 
+def write(page, contents):
+    """Writes each text between its markers of a page."""
+    text = page.read_text()
+    for name, content in contents.items():
+        text = replace(text, name, content)
+    page.write_text(text)
+
+
 def coefficient_table():
     text = (ROOT / "data/calibration/frameworks.yaml").read_text()
     out = []
@@ -317,11 +446,7 @@ def operator_table():
 
 
 def interval_table():
-    text = (ROOT / "data/calibration/intervals.yaml").read_text()
-    out = []
-    for line in re.findall(r"- \{(.*)\}", text):
-        f = dict(re.findall(r'(\w+): "?([^",]*)"?', line))
-        out.append([f.get("engine") or "any other", f.get("device") or "any other", f"×{float(f['low']):.2f} … ×{float(f['high']):.2f}", f.get("runs", "0")])
+    out = [[engine or "any other", device or "any other", *interval] for (engine, device), interval in shipped_intervals().items()]
     return table(["engine", "device", "80 % interval", "runs of the pair"], out)
 
 
@@ -365,31 +490,26 @@ def main():
     parser.add_argument("--rows", required=True)
     parser.add_argument("--files", nargs="+", required=True)
     parser.add_argument("--doc", default=str(ROOT / "docs/accuracy.md"))
+    parser.add_argument("--report", default=str(ROOT / "lab/accuracy-report.md"))
     parser.add_argument("--memory", default=str(ROOT / "data/calibration/memory.yaml"))
     parser.add_argument("--history", default=str(ROOT / "data/accuracy-history.ndjson"))
     a = parser.parse_args()
     records = [json.loads(line) for line in open(a.rows)]
     rows, skipped = [r for r in records if "skipped" not in r], [r for r in records if "skipped" in r]
     contradictory = contradictions(a.files, rows)
-    doc = pathlib.Path(a.doc)
-    text = doc.read_text()
     commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
     date = datetime.date.today().isoformat()
+    stamp = f"Computed {date} at commit {commit} (or the change that follows it)."
     files = [[pathlib.Path(f).name, sum(1 for line in open(f) if line.strip()), hashlib.sha256(open(f, "rb").read()).hexdigest()[:16]] for f in a.files]
-    text = replace(text, "stamp", f"Computed {date} at commit {commit} (or the change that follows it).")
-    text = replace(text, "files", table(["file", "records", "sha256"], files))
-    text = replace(text, "acceptance", acceptance(rows, contradictory))
-    text = replace(text, "time", time_table(rows))
-    text = replace(text, "memory", memory_table(rows))
-    text = replace(text, "feasibility", feasibility(rows))
     reasons = collections.Counter((r["family"], r["skipped"]) for r in skipped)
-    text = replace(text, "skipped", table(["source", "reason", "records"], [[f, w, n] for (f, w), n in sorted(reasons.items())]))
-    text = replace(text, "worst", worst_table(rows))
-    text = replace(text, "coefficients", coefficient_table())
-    text = replace(text, "intervals", interval_table())
-    text = replace(text, "operators", operator_table())
-    text = replace(text, "plots", plots(rows, doc.parent / "images"))
-    doc.write_text(text)
+    doc = pathlib.Path(a.doc)
+    write(doc, {"stamp": stamp, "models": kind_table(rows, model_kinds(a.files)), "pairs": pair_table(rows), "peaks": peak_table(rows),
+                "ranking": ranking_sentence(rows), "fits": fit_sentence(rows), "plots": plots(rows, doc.parent / "images")})
+    write(pathlib.Path(a.report), {
+        "stamp": stamp, "files": table(["file", "records", "sha256"], files), "acceptance": acceptance(rows, contradictory),
+        "time": time_table(rows), "memory": memory_table(rows), "feasibility": feasibility(rows),
+        "skipped": table(["source", "reason", "records"], [[f, w, n] for (f, w), n in sorted(reasons.items())]),
+        "worst": worst_table(rows), "coefficients": coefficient_table(), "intervals": interval_table(), "operators": operator_table()})
     pathlib.Path(a.memory).write_text(memory_yaml(rows, contradictory))
     line = {"date": date, "commit": commit, "files": {f[0]: f[2] for f in files}, "sources": {}}
     for family in sorted({r["family"] for r in rows}):

@@ -6,7 +6,7 @@ match the program:
   rules             rule tables of docs/search.md                    = rule tables of the sources (and vice versa)
   worked example    docs/cost-model.md, scripts/worked_example.py    = recomputed equations; with a binary, its answer
   devices           tables of docs/devices.md                        = data/devices.yaml overridden by data/calibration
-  accuracy          README.md, errors of the larger sources          = the table of docs/accuracy.md
+  accuracy          README.md, errors of the larger sources          = the table of lab/accuracy-report.md
   claims            numbers in the prose of README.md and docs/usage.md: model types, devices, engines, libraries;
                     size of README.md
   plan              README.md: the head of the first command's answer; docs/usage.md: all of it (with a binary)
@@ -267,8 +267,8 @@ class Pages:
             self.hold("docs/usage.md", "unequal devices", fenced(head + "  …\n\n" + "\n".join(samples) + "\n\n" + rows.rstrip("\n")))
 
     def accuracy(self):
-        """Checks the errors of all sources with at least 30 runs against the table of the page."""
-        text = re.search(r"<!-- begin:time -->\n(.*?)<!-- end:time -->", (self.root / "docs/accuracy.md").read_text(encoding="utf-8"), re.S)
+        """Checks the errors of all sources with at least 30 runs against the table of the report."""
+        text = re.search(r"<!-- begin:time -->\n(.*?)<!-- end:time -->", (self.root / "lab/accuracy-report.md").read_text(encoding="utf-8"), re.S)
         rows, source = {}, ""
         for line in text.group(1).splitlines() if text else []:
             cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -278,7 +278,7 @@ class Pages:
         error = lambda cells: f"{100 - float(cells[3].rstrip(' %')):.1f} %"
         chosen = [(name, row) for name, row in rows.items() if int(row["S"][2]) >= 30]
         if len(chosen) < 5:
-            self.bad.append(f"docs/accuracy.md: only {len(chosen)} sources of 30 runs; has its table changed?")
+            self.bad.append(f"lab/accuracy-report.md: only {len(chosen)} sources of 30 runs; has its table changed?")
             return
         chosen.sort(key=lambda pair: (pair[0] == "all", -int(pair[1]["S"][2])))
         lines = [[f"**{name} sources**" if name == "all" else name.partition(" (")[0], f"{int(row['S'][2]):,}", error(row["S"]), row["S"][4], error(row["G"])]

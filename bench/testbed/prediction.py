@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Predicts steps before they run, on hosts of one machine (tools/testbed): the table of
-docs/accuracy.md, "Own runtime".
+docs/runtime.md, "Predicted, then run".
 
   prediction.py predict FOLDER   brings up every cluster, profiles it, predicts every configuration and the best plan:
                                  FOLDER/predictions.json

@@ -7,8 +7,8 @@
 //
 // where t is the predicted and T the measured time, H is Huber's loss (threshold 2), and w_i is one over the
 // repeats of a configuration. A coefficient that the runs do not determine keeps its shipped value. The error is
-// measured by leaving whole configurations out of the fit. The method and the interval follow docs/accuracy.md and
-// Gelman et al. 2013, ch. 2.6.
+// measured by leaving whole configurations out of the fit. The method follows Gelman et al. 2013, ch. 2.6;
+// docs/accuracy.md explains the interval.
 #pragma once
 
 #include <cstddef>

@@ -14,8 +14,8 @@
 //                                 (plan/program.h, max_whole).
 //
 // The mechanism was measured on one H100 with nanotron's own layers, and with collectives on a stream of their own.
-// The number of passes under a pipeline is read off peaks of the Ultra-Scale Playbook (docs/accuracy.md). Engines
-// with queued_blocks have one chunk per stage.
+// The number of passes under a pipeline is read off peaks of the Ultra-Scale Playbook (lab/accuracy-report.md).
+// Engines with queued_blocks have one chunk per stage.
 #pragma once
 
 #include <cstdint>

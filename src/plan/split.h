@@ -55,7 +55,7 @@ std::vector<std::int32_t> even_blocks_split(const Model& model, std::int32_t chu
 /// Splits as nanotron does (models/base.py, build_model). Chunk c of k ends with the layer at which the running sum
 /// of matrix elements reaches total · (c + 1)/k; every chunk keeps at least one layer. The source that we read
 /// continues past a sum equal to the share, and can leave the loss alone on the last stage. Stage times and peaks of
-/// the Ultra-Scale Playbook's runs show neither (docs/accuracy.md).
+/// the Ultra-Scale Playbook's runs show neither (lab/accuracy-report.md).
 std::vector<std::int32_t> cumulative_split(const Model& model, std::int32_t chunks);
 
 /// Splits the layers by policy.

@@ -2,11 +2,11 @@
 // Computes the confidence interval of a prediction from x = log(measured/predicted) of runs that the coefficients
 // had not seen:
 //     low, high = exp(∓√((t·s)² + (1.28·τ)²))        t: 90 % of Student's t with d + d₀ degrees of freedom
-// s² is the variance of the engine's runs, by side (protocol G of docs/accuracy.md: the engine was known). Runs on
-// another device have half the weight. With its d effective runs, s² is shrunk to the variance v₀ with d₀ degrees of
-// freedom. Sources have v₀ in common (protocol S: nothing of the source was known); see lab/spread.h. τ = 0.12 is the
-// spread between clusters with the same engine and device. An engine without runs uses √v₀ and d₀ alone. Without any
-// run on the device the interval is widened by half on the logarithmic scale.
+// s² is the variance of the engine's runs, by side (protocol G of lab/accuracy-report.md: the engine was known). Runs
+// on another device have half the weight. With its d effective runs, s² is shrunk to the variance v₀ with d₀ degrees
+// of freedom. Sources have v₀ in common (protocol S: nothing of the source was known); see lab/spread.h. τ = 0.12 is
+// the spread between clusters with the same engine and device. An engine without runs uses √v₀ and d₀ alone. Without
+// any run on the device the interval is widened by half on the logarithmic scale.
 #pragma once
 
 #include <map>

@@ -10,8 +10,8 @@
 //
 // F_ed is the distribution of runs of this engine on this device, F_e of this engine on others, and F_0 of all runs
 // (each source alike, n_0 = 20 runs). Each n counts the runs, at most 60 from one source. Predictions follow
-// protocol S (docs/accuracy.md): the source was not seen when the allocator's reserve was fitted. An engine without
-// runs has F_0 alone.
+// protocol S (lab/accuracy-report.md): the source was not seen when the allocator's reserve was fitted. An engine
+// without runs has F_0 alone.
 //
 // The margin belongs to the space of `plan`: its answer is the fastest configuration that fits into limit · (1 −
 // margin). `fits` of a prediction refers to the limit itself.

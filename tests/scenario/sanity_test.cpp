@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks the shipped data with published runs, predicted like in `validate`. Step times of table 5 are among the
-// fitted data (docs/accuracy.md judges them left out); nothing was fitted to allocated memory.
+// fitted data (lab/accuracy-report.md judges them left out); nothing was fitted to allocated memory.
 //   runs/korthikanti_table5.jsonl        iteration times of Korthikanti et al. 2022, table 5 (and §6.3: 530B on 2,240
 //                                        GPUs)
 //   runs/megatron_golden_memory.jsonl    peak bytes of Megatron-LM's own 7B functional tests (last rank)
