@@ -119,9 +119,9 @@ def sentence_of(data, row):
 
 def page():
     out = ["# Keys of frameworks", "",
-           "After this page you know how `import` and `improve` interpret each key of a framework.",
-           "Made of [`data/dictionary`](../data/dictionary/megatron.yaml) by `tests/imports/known_keys.py . --write`: each key that `import config` and",
-           "`improve` know, with what becomes of it ([kinds](imports.md#what-becomes-of-a-key)). Reasons have their sources in those files.", ""]
+           "After this page you can look up how `import` and `improve` interpret each key of a framework.",
+           "", "`tests/imports/known_keys.py . --write` generates it from [`data/dictionary`](../data/dictionary/megatron.yaml), whose files name the source",
+           "of each reason. It lists each key that `import config` and `improve` read, with [its kind](imports.md#what-becomes-of-a-key).", ""]
     for name, data in TABLES.items():
         out += [f"## {data['framework']} {data['version']}", ""]
         for verdict in VERDICTS:
