@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fits the links of a cluster to nccl-tests output. The fit starts from the known cluster and changes the
-// coefficients of every level that the tables determine (src/calibrate/user_fabric.h). All others stay as they were.
+// coefficients of every level that the tables determine (src/calibrate/user_fabric.h). All others are unchanged.
 #pragma once
 
 #include <cstdint>

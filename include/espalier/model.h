@@ -214,7 +214,7 @@ struct DecoderShape {
   bool gated = false, rms_norm = false, biases = true, tied = true, learned_positions = true, rotary = false, dropout = false;
   std::int64_t max_positions = 0;
   std::int32_t experts = 0, top_k = 0;
-  bool encoder_only = false;  ///< as in BERT: not causal
+  bool encoder_only = false;  ///< not causal, as in BERT
   bool qk_norm = false;       ///< RMSNorm over each head's features of Q and K
 };
 /// Builds the model that the dimensions describe. Every value must be positive (Error otherwise), with these

@@ -78,8 +78,8 @@ std::string to_string(RecomputeModules v);
 /// Returns the names as a phrase: "layernorm, moe_act".
 std::string listed(RecomputeModules v);
 std::optional<RecomputeModule> parse_recompute_module(std::string_view name);
-/// Parses names separated by commas or spaces (repetitions are allowed), or "op". Returns nothing for an unknown name
-/// or none.
+/// Parses names separated by commas or spaces (repetitions are allowed), or "op". Returns nothing if a name is unknown
+/// or there is none.
 std::optional<RecomputeModules> parse_recompute_modules(std::string_view names);
 
 }  // namespace espalier

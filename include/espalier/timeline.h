@@ -22,7 +22,7 @@ struct TimelineSpan {
   InstructionKind kind = InstructionKind::forward;
   Stream stream = Stream::compute;
   std::int32_t chunk = 0;        ///< position of its layers along the pipeline, 0 … p·v−1
-  std::int32_t microbatch = -1;  ///< −1: it does not belong to a single micro-batch
+  std::int32_t microbatch = -1;  ///< −1 for a span of several micro-batches, or of none
   std::int32_t bucket = 0;       ///< which part of its chunk, in order of execution
   std::int32_t buckets = 1;      ///< number of parts that the chunk is cut into here
   /// Holds the layers of the chunk of a compute span; −1 for the optimizer and for communication.

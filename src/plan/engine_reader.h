@@ -28,7 +28,7 @@ namespace espalier {
 struct EngineFile {
   std::vector<EngineModel> engines;
   std::shared_ptr<const base::Document> document;
-  std::vector<std::vector<base::Node>> options;  ///< of each engine, in the order of EngineModel::options
+  std::vector<std::vector<base::Node>> options;  ///< lists each engine's, in the order of EngineModel::options
 };
 Result<EngineFile> read_engines(std::string_view yaml, const std::string& where);
 

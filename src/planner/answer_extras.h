@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adds everything that `plan` returns in addition to the plan and its certificate: alternatives, the engines that run
-// it, the nearest plan for an engine that does not, engine options, a batch that divides better, and the price of
-// engine rules.
+// Adds what `plan` returns in addition to the plan and its certificate: alternatives, the engines that run it, and the
+// nearest plan for an engine that does not. Engine options, a batch that divides better and the price of engine rules
+// follow.
 #pragma once
 
 #include "espalier/planner.h"
@@ -15,7 +15,7 @@ namespace espalier::planner {
 void add_alternatives(const Question& question, const search::SearchResult& found, const Baselines& baselines,
                       const Choice& choice, PlannerResult& result);
 
-/// Adds the rest. The time limit of the question holds here too.
+/// Adds the rest, within the time limit of the question.
 Status add_extras(const Question& question, const search::SearchResult& found, const Choice& choice, search::Evaluator& evaluator,
                   PlannerResult& result);
 

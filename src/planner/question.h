@@ -32,7 +32,7 @@ struct Question {
   const Job sorted;  ///< `job` with its node groups in the order of the search
   const Job room;    ///< `sorted` with less memory: the margin for the error of the memory model stays free
   const EngineModel* engine = nullptr;
-  search::Problem problem;  ///< of `room`
+  search::Problem problem;  ///< the search problem that `room` poses
   search::PhaseOptions phases;
   std::optional<search::Carried> carried;  ///< from an earlier search, see PlannerOptions::memory
 

@@ -11,7 +11,7 @@ namespace espalier::report {
 
 /// Returns "llama-3-8b on 1 × 8 h100-sxm-80gb · bf16 · sequence 8,192 · global batch 64 · engine generic".
 std::string job_line(const Plan& plan);
-/// The same without the engine.
+/// Returns that line without the engine.
 std::string job_words(const Plan& plan);
 /// Describes what is proven about the plan, and what no search covered.
 std::string certificate_text(const SearchSummary& search);

@@ -23,7 +23,7 @@ struct PhaseOutcome {
   /// splits. The header of the phase names which.
   std::int64_t bounded = 0;
   std::int64_t simulations = 0;
-  std::int64_t out_of_memory = 0;  ///< of the simulated
+  std::int64_t out_of_memory = 0;  ///< simulated, but too large
   bool complete = true;            ///< false: a limit or an interruption ended the phase
   bool interrupted = false;
   std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; INT64_MAX: it has none
