@@ -441,7 +441,7 @@ def operator_table():
         if named := re.match(r"\s+- (?:kind|fabric): (\S+)", line):
             name = named[1]
         if row := re.search(r"residuals: \{rows: (\d+), median: [\d.]+, p90: [\d.]+, held_rows: (\d+), held_median: ([\d.]+), held_p90: ([\d.]+)", line):
-            out.append([f"`{name}`", "collectives" if name != "overlap" else "GEMM beside an all-gather", "", row[1], row[2], f"{100 * float(row[3]):.1f} / {100 * float(row[4]):.1f} %", ""])
+            out.append([f"`{name}`", "collectives" if name != "overlap" else "GEMM overlapped with an all-gather", "", row[1], row[2], f"{100 * float(row[3]):.1f} / {100 * float(row[4]):.1f} %", ""])
     return table(["device or fabric", "what", "table", "rows fitted", "held out", "median / p90, all shapes held out", "the same, shapes of training"], out)
 
 
