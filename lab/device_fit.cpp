@@ -408,22 +408,24 @@ Result<DeviceFit> fit_device(const DeviceTables& tables, const std::string& dire
       for (const FittedValue& v : other.values) set(device, v.name, v.value);
   using T = const OperatorTable&;
   const auto run = [&](const std::string& name, const std::vector<std::function<Problem(T)>>& problems) -> Status {
-    if (name.empty()) return std::nullopt;
+    if (name.empty()) return {};
     const auto table = load_table(directory, name);
     if (!table) return table.error();
     for (const auto& problem : problems) solve(problem(*table), device, fit);
-    return std::nullopt;
+    return {};
   };
   // The twin's kernels were measured in isolation, which is better than a profile of eager operators.
   const bool known = !tables.twin.empty();
-  if (auto e = run(tables.gemm, {[](T t) { return gemm_problem(t, false); }, [](T t) { return gemm_problem(t, true); }}))
-    return *e;
-  if (auto e = run(tables.operators, {[&](T t) { return gpt_memory_problem(t, tables.hardware); },
-                                      [&](T t) { return gpt_gemm_problem(t, tables.hardware, !known); },
-                                      [&](T t) { return gpt_batched_problem(t, tables.hardware); }}))
-    return *e;
-  if (auto e = run(tables.attention, {attention_problem})) return *e;
-  if (auto e = run(tables.moe, {expert_problem})) return *e;
+  if (Status status = run(tables.gemm, {[](T t) { return gemm_problem(t, false); }, [](T t) { return gemm_problem(t, true); }});
+      !status.ok())
+    return status.error();
+  if (Status status = run(tables.operators, {[&](T t) { return gpt_memory_problem(t, tables.hardware); },
+                                             [&](T t) { return gpt_gemm_problem(t, tables.hardware, !known); },
+                                             [&](T t) { return gpt_batched_problem(t, tables.hardware); }});
+      !status.ok())
+    return status.error();
+  if (Status status = run(tables.attention, {attention_problem}); !status.ok()) return status.error();
+  if (Status status = run(tables.moe, {expert_problem}); !status.ok()) return status.error();
   if (!tables.gemm.empty())
     fit.range =
         "GEMMs of M 128 to 32768, N and K 32 to 65536; causal attention forward of head size 64 and 128, 256 to 16384 tokens, 1 "

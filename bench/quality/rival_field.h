@@ -324,7 +324,7 @@ inline Rival Field::read(const Plan& plan) const {
 
 inline std::optional<Judged> Field::judge(const Rival& rival) {
   const Plan made = plan(rival);
-  if (unsupported(made) || !plan_violations(room_.model, made).empty()) return std::nullopt;
+  if (!unsupported(made).ok() || !plan_violations(room_.model, made).empty()) return std::nullopt;
   const auto found = evaluator_.evaluate(problem_, costs_, made);
   if (!found) return std::nullopt;
   return Judged{found->iteration_ns, found->fits};
@@ -333,7 +333,7 @@ inline std::optional<Judged> Field::judge(const Rival& rival) {
 inline std::optional<Judged> Field::judge_alone(const Part& part) {
   Plan made = plan({part});
   made.training.global_batch = part.samples;
-  if (unsupported(made) || !plan_violations(room_.model, made).empty()) return std::nullopt;
+  if (!unsupported(made).ok() || !plan_violations(room_.model, made).empty()) return std::nullopt;
   const auto found = evaluator_.evaluate(problem_, costs_, made);
   if (!found) return std::nullopt;
   return Judged{found->iteration_ns, found->fits};

@@ -44,7 +44,7 @@ struct Improvement {
   std::optional<PlannerResult> present;  ///< none: it breaks rules
   std::string broken;                    ///< the rules that it breaks
   std::optional<PlannerResult> best;     ///< none: no plan fits
-  Status none;                           ///< why no plan fits
+  std::optional<Error> none;             ///< why no plan fits
   double gain = 0;                       ///< share of the present step that the best plan saves
   enum class From : std::uint8_t { search, present, change };
   From best_from = From::search;  ///< origin of `best`

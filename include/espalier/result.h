@@ -57,7 +57,18 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// Holds an Error, or nothing on success.
-using Status = std::optional<Error>;
+/// Holds success, or the Error of a failure. It has no conversion to bool, so that no test can be read the wrong way.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;                                  ///< success
+  Status(Error error) : failure_(std::move(error)) {}  // NOLINT: implicit by design
+
+  [[nodiscard]] bool ok() const { return !failure_.has_value(); }
+  /// Returns the failure; only for a Status that is not ok().
+  [[nodiscard]] const Error& error() const { return failure_.value(); }
+
+ private:
+  std::optional<Error> failure_;
+};
 
 }  // namespace espalier

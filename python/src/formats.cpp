@@ -45,7 +45,7 @@ Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
 std::string exported(const std::string& format, const JobHandle& job, const Plan& plan) {
   const Exporter* exporter = find_exporter(format);
   if (exporter == nullptr) throw Failure({ErrorKind::usage, "format", "\"" + format + "\"", "a format of exporters()", ""});
-  if (Status broken = rules_broken(*job, plan, *exporter)) throw Failure(*broken);
+  if (Status status = rules_broken(*job, plan, *exporter); !status.ok()) throw Failure(status.error());
   return taken(waited_for([&] { return exporter->write({*job, plan}); }));
 }
 

@@ -26,7 +26,7 @@ PlanSchema schema_of(int version) {
 /// Throws if the schema version cannot express the plan.
 PlanSchema writable(const Plan& plan, int version) {
   const PlanSchema schema = schema_of(version);
-  if (Status refused = unwritable(plan, schema)) throw Failure(*refused);
+  if (Status status = unwritable(plan, schema); !status.ok()) throw Failure(status.error());
   return schema;
 }
 

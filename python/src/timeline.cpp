@@ -168,7 +168,7 @@ void bind_timeline(nb::module_& m) {
   m.def(
       "write_trace",
       [](const std::string& path, const std::string& trace) {
-        if (Status error = write_trace_file(path, trace)) throw Failure(*error);
+        if (Status status = write_trace_file(path, trace); !status.ok()) throw Failure(status.error());
       },
       "path"_a, "trace"_a, doc::documents_write_trace_file);
 }

@@ -111,7 +111,7 @@ Result<Improvement> improve(const Job& job, const PresentConfiguration& present,
       planner::single_changes(searched, *engine, {present.strategy, present.schedule, present.zero, present.overlap}, now_ns);
   out.tried = static_cast<std::int64_t>(changes.size());
   out.changes = ranked(std::move(changes), now_ns, fits(out.present));
-  if (Status error = keep_the_better(searched, out)) return *error;
+  if (Status status = keep_the_better(searched, out); !status.ok()) return status.error();
   if (out.best && now_ns > 0) out.gain = 1 - static_cast<double>(out.best->prediction.iteration_ns) / static_cast<double>(now_ns);
   return out;
 }

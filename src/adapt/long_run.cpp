@@ -34,7 +34,7 @@ Status refused(const Job& job) {
     return Error{ErrorKind::bad_input, "cluster.capacity",
                  std::to_string(job.cluster.devices()) + " devices behind token buckets",
                  "at most " + std::to_string(kMostFlowDevices), "plan with the sustained rate as the bandwidth"};
-  return std::nullopt;
+  return {};
 }
 
 /// Returns the job on links of this rate.
@@ -59,7 +59,7 @@ class LongRunChoice {
         continue;
       }
       if (rate.share == 1.0) out_.bound_ns = found->search.lower_bound_ns;
-      if (Status failed = add(rate, found->plan)) return *failed;
+      if (Status status = add(rate, found->plan); !status.ok()) return status.error();
     }
     if (out_.candidates.empty()) return *none;
     std::stable_sort(out_.candidates.begin(), out_.candidates.end(),
@@ -72,20 +72,20 @@ class LongRunChoice {
 
  private:
   Status add(const SearchedRate& rate, const Plan& plan) {
-    if (!known_.insert(content_hash(plan)).second) return std::nullopt;
+    if (!known_.insert(content_hash(plan)).second) return {};
     LongRunCandidate candidate;
     candidate.planned_for = rate.name;
     candidate.plan = plan;
     auto run = long_run(job_, plan);
     // The flow network does not support this plan.
-    if (!run && run.error().kind == ErrorKind::bad_input) return std::nullopt;
+    if (!run && run.error().kind == ErrorKind::bad_input) return {};
     if (!run) return run.error();
     const auto lasting = simulate(job_, plan);
     if (!lasting) return lasting.error();
     candidate.run = *run;
     candidate.sustained_ns = lasting->prediction.iteration_ns;
     out_.candidates.push_back(std::move(candidate));
-    return std::nullopt;
+    return {};
   }
 
   const Job& job_;
@@ -102,7 +102,7 @@ double LongRunAnswer::gap() const {
 }
 
 Result<LongRun> long_run(const Job& job, const Plan& plan) {
-  if (Status not_this = refused(job)) return *not_this;
+  if (Status status = refused(job); !status.ok()) return status.error();
   const Job full = job_at(job, 1.0);
   const auto engine = planner::engine_of(full);
   if (!engine) return engine.error();
@@ -110,7 +110,7 @@ Result<LongRun> long_run(const Job& job, const Plan& plan) {
 }
 
 Result<LongRunAnswer> plan_for_long_run(const Job& job, const PlannerOptions& options) {
-  if (Status not_this = refused(job)) return *not_this;
+  if (Status status = refused(job); !status.ok()) return status.error();
   return LongRunChoice(job, options).run();
 }
 

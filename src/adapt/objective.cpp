@@ -141,7 +141,7 @@ Status ObjectiveChoice::refused() const {
                    "price_per_device_hour of every group", "cluster.price_per_device_hour: 2.5"};
   if (objective.deadline_s && job_.training.tokens <= 0)
     return Error{ErrorKind::bad_input, "search.objective.deadline", "no run length", "training.tokens", ""};
-  return std::nullopt;
+  return {};
 }
 
 Status ObjectiveChoice::add_size(std::vector<std::int64_t> nodes) {
@@ -179,12 +179,12 @@ void ObjectiveChoice::order(std::size_t first) {
 
 Status ObjectiveChoice::add_sizes() {
   for (std::vector<std::int64_t>& nodes : sizes_of(job_.cluster))
-    if (Status error = add_size(std::move(nodes))) return error;
+    if (Status status = add_size(std::move(nodes)); !status.ok()) return status;
   const auto prepared = planner::prepare(job_);
   if (!prepared) return prepared.error();
   least_cost_ = search::least_cost_of_work(prepared->problem);
   order(0);
-  return std::nullopt;
+  return {};
 }
 
 /// Returns the numbers of nodes between one that fails and the next larger or smaller one that holds, group by group.
@@ -346,13 +346,13 @@ void ObjectiveChoice::search_all(std::size_t first) {
 }
 
 Result<ObjectiveAnswer> ObjectiveChoice::run() {
-  if (Status error = refused()) return *error;
-  if (Status error = add_sizes()) return *error;
+  if (Status status = refused(); !status.ok()) return status.error();
+  if (Status status = add_sizes(); !status.ok()) return status.error();
   search_all(0);
   if (limited() && best_) {
     const std::size_t first = sizes_.size();
     for (const std::vector<std::int64_t>& nodes : between())
-      if (Status error = add_size(nodes)) return *error;
+      if (Status status = add_size(nodes); !status.ok()) return status.error();
     order(first);
     search_all(first);
   }

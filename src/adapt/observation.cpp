@@ -71,7 +71,7 @@ Status read_ranks(const Job& job, const Plan& plan, const Observation& seen, dou
   }
   if (!seen.ranks.empty() && std::all_of(by_stage.begin(), by_stage.end(), [](const auto& s) { return s.second.size() < 3; }))
     out.notes.emplace_back("fewer than three ranks of each stage were observed: no rank can be identified as slow");
-  return std::nullopt;
+  return {};
 }
 
 /// Returns the bandwidth of a node or link that the cluster states.
@@ -99,7 +99,7 @@ Status read_links(const Job& job, const Observation& seen, double least, Diagnos
     out.what.links.emplace_back(link.link, factor < kLostBelow ? 0.0 : factor);
     if (factor < kLostBelow) out.notes.push_back(cat("no traffic passes ", link.link, ": treated as lost"));
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
@@ -175,7 +175,7 @@ Result<Observation> load_observation(std::string_view text, const std::string& w
       for (const base::Node& node : lost->items) out.lost.push_back(node.text);
   }
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return out;
 }
 
@@ -192,8 +192,8 @@ Result<Diagnosis> diagnose(const Job& job, const Plan& plan, const Observation& 
     out.what.lost.push_back(name);
   }
   read_steps(job, seen, out);
-  if (Status error = read_ranks(job, plan, seen, least, out)) return *error;
-  if (Status error = read_links(job, seen, least, out)) return *error;
+  if (Status status = read_ranks(job, plan, seen, least, out); !status.ok()) return status.error();
+  if (Status status = read_links(job, seen, least, out); !status.ok()) return status.error();
   return out;
 }
 

@@ -194,12 +194,12 @@ Status no_way(const Cluster& cluster, std::size_t a, std::size_t b) {
 /// Checks that every group reaches every other. `linked`: the groups of the whole cluster are joined by links; if
 /// none remains, they do not reach each other.
 Status all_reached(const Cluster& cluster, bool linked) {
-  if (!linked || cluster.groups.size() < 2) return std::nullopt;
+  if (!linked || cluster.groups.size() < 2) return {};
   if (cluster.links.empty()) return no_way(cluster, 0, 1);
   for (std::size_t a = 0; a < cluster.groups.size(); ++a)
     for (std::size_t b = 0; b < cluster.groups.size(); ++b)
       if (a != b && cluster.path(a, b).bandwidth.count() <= 0) return no_way(cluster, a, b);
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
@@ -247,7 +247,7 @@ Result<Present> present_on(const Cluster& whole, const std::string& source, cons
     out.cluster.egress.clear();
   }
   set_speeds(whole, state, out.node_of, out);
-  if (Status error = all_reached(out.cluster, !whole.links.empty())) return *error;
+  if (Status status = all_reached(out.cluster, !whole.links.empty()); !status.ok()) return status.error();
   out.source = source_with(whole, source, counts);
   return out;
 }

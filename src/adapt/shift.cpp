@@ -183,7 +183,7 @@ Result<Change> uneven(const Situation& s) {
   const auto present = present_on(s.whole, s.source, s.state, s.used);
   if (!present) return impossible(kShift, present.error().message());
   Plan plan = as_pipelines(on_own_nodes(s), split);
-  if (Status error = cost::unpriced_groups(plan)) return impossible(kShift, error->found);
+  if (Status status = cost::unpriced_groups(plan); !status.ok()) return impossible(kShift, status.error().found);
   const cost::ClusterCosts costs(s.job->model, present->cluster, s.job->training, *s.engine);
   planner::SimulatedEvaluator evaluator(1);
   const search::Problem problem{&s.job->model, &present->cluster, s.job->training, s.engine, s.job->search};

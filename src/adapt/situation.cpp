@@ -58,7 +58,7 @@ Status add_lost(Situation& s, const Disturbance& what) {
     away.insert(target->index);
   }
   s.state.away.assign(away.begin(), away.end());
-  return std::nullopt;
+  return {};
 }
 
 Status add_slow(Situation& s, const Disturbance& what) {
@@ -80,7 +80,7 @@ Status add_slow(Situation& s, const Disturbance& what) {
   }
   for (const auto& [device, factor] : slow)
     if (factor != 1.0) s.state.slow.push_back({device, factor});
-  return std::nullopt;
+  return {};
 }
 
 Status add_links(Situation& s, const Disturbance& what) {
@@ -95,7 +95,7 @@ Status add_links(Situation& s, const Disturbance& what) {
   }
   for (const auto& [name, factor] : links)
     if (factor != 1.0) s.state.capacity.push_back({name, factor});
-  return std::nullopt;
+  return {};
 }
 
 Status add_nodes(Situation& s, const Disturbance& what) {
@@ -109,7 +109,7 @@ Status add_nodes(Situation& s, const Disturbance& what) {
     s.whole = std::move(more->cluster);
     s.source = std::move(more->source);
   }
-  return std::nullopt;
+  return {};
 }
 
 void sort_nodes(Situation& s) {
@@ -172,7 +172,7 @@ Result<Situation> situation_of(const Job& job, const Plan& plan, const Disturban
   if (!before) return before.error();
   s.before_ns = before->prediction.iteration_ns;
   for (const auto add : {add_nodes, add_lost, add_slow, add_links})
-    if (Status error = add(s, what)) return *error;
+    if (Status status = add(s, what); !status.ok()) return status.error();
   s.state = without_lost_links(s.whole, std::move(s.state));
   sort_nodes(s);
   return s;

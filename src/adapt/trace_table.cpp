@@ -80,9 +80,9 @@ class Trace {
   }
 
   Result<TracePlans> make() {
-    if (Status error = find_plans()) return *error;
+    if (Status status = find_plans(); !status.ok()) return status.error();
     choose_plans();
-    if (Status error = fill()) return *error;
+    if (Status status = fill(); !status.ok()) return status.error();
     TracePlans out;
     out.plans = std::move(results_);
     for (const TraceCandidate& c : plans_) out.nodes_by_group.push_back(c.by_group);
@@ -113,7 +113,7 @@ class Trace {
     }
     states_ = static_cast<std::int64_t>(seen.size());
     if (plans_.empty()) return last ? *last : Error{ErrorKind::infeasible, "cluster", "no nodes at any time", "some", ""};
-    return std::nullopt;
+    return {};
   }
 
   /// Returns the part of the present state that decides about plans on these nodes.
@@ -308,7 +308,7 @@ class Trace {
         due[a] = 0;
       }
     }
-    return std::nullopt;
+    return {};
   }
 
   /// Holds the seconds that a running plan loses when nodes leave (h), and the cost of continuing it on others (f).

@@ -85,9 +85,9 @@ std::string similar_path(const std::string& folder, const std::string& path);
 class ErrorSink {
  public:
   void add(Error error) {
-    if (!first_) first_ = std::move(error);
+    if (first_.ok()) first_ = std::move(error);
   }
-  [[nodiscard]] bool ok() const { return !first_.has_value(); }
+  [[nodiscard]] bool ok() const { return first_.ok(); }
   [[nodiscard]] const Status& first() const { return first_; }
 
  private:

@@ -202,7 +202,7 @@ class JsonEvents {
 
 Result<Document> read_json_or_reason(std::string_view text, const std::string& where, const Limits& limits, bool& syntax) {
   syntax = false;
-  if (Status problem = check_text(text, where, limits.max_bytes)) return *problem;
+  if (Status status = check_text(text, where, limits.max_bytes); !status.ok()) return status.error();
   TreeBuilder tree(where, limits);
   JsonEvents handler(text, tree);
   const bool complete = nlohmann::json::sax_parse(text.begin(), text.end(), &handler);

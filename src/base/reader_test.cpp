@@ -25,7 +25,7 @@ struct Read {
     if (read.ok()) document = std::move(*read);
   }
   Reader root() { return Reader::root(document, sink); }
-  std::string message() { return sink.ok() ? "" : sink.first()->message(); }
+  std::string message() { return sink.ok() ? "" : sink.first().error().message(); }
 };
 
 TEST(Reader, ReadsFieldsInAStraightList) {

@@ -116,7 +116,7 @@ Status check_text(std::string_view text, const std::string& where, std::size_t m
     return Error{ErrorKind::bad_input, at(where, {}), "an empty file", "a JSON or YAML value",
                  "was the file written completely?"};
   }
-  return std::nullopt;
+  return {};
 }
 
 std::optional<Node> number_node(std::string_view literal) {

@@ -202,8 +202,8 @@ class TomlWalk {
 }  // namespace
 
 Result<Document> read_toml(std::string_view text, const std::string& where, const Limits& limits) {
-  if (Status problem = check_text(text, where, std::min(limits.max_bytes, kMaxTomlBytes))) return *problem;
-  if (Status problem = long_keys(text, where)) return *problem;
+  if (Status status = check_text(text, where, std::min(limits.max_bytes, kMaxTomlBytes)); !status.ok()) return status.error();
+  if (Status status = long_keys(text, where); !status.ok()) return status.error();
   const auto ascii = in_ascii(text, where);
   if (!ascii) return ascii.error();
   const toml::parse_result parsed = toml::parse(*ascii);

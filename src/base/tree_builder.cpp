@@ -10,7 +10,8 @@
 namespace espalier::base {
 
 bool TreeBuilder::fail(TextPosition place, std::string found, std::string expected, std::string hint) {
-  if (!error_) error_ = Error{ErrorKind::bad_input, at(where_, place), std::move(found), std::move(expected), std::move(hint)};
+  if (status_.ok())
+    status_ = Error{ErrorKind::bad_input, at(where_, place), std::move(found), std::move(expected), std::move(hint)};
   return false;
 }
 

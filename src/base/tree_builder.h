@@ -29,8 +29,8 @@ class TreeBuilder {
 
   /// Returns whether the next scalar is the key of a mapping (for parsers that do not distinguish keys from values).
   [[nodiscard]] bool expects_key() const;
-  [[nodiscard]] bool failed() const { return error_.has_value(); }
-  [[nodiscard]] const Error& error() const { return *error_; }
+  [[nodiscard]] bool failed() const { return !status_.ok(); }
+  [[nodiscard]] const Error& error() const { return status_.error(); }
   [[nodiscard]] Node take_root() { return std::move(root_); }
 
  private:
@@ -49,7 +49,7 @@ class TreeBuilder {
   std::vector<Frame> stack_;
   Node root_;
   std::size_t nodes_ = 0;
-  Status error_;
+  Status status_;
 };
 
 /// Reads JSON and reports why it failed: `syntax` is true for text that is not JSON, false for a rule that also

@@ -256,7 +256,7 @@ bool meant_as_json(std::string_view text) {
 }  // namespace
 
 Result<Document> read_yaml(std::string_view text, const std::string& where, const Limits& limits) {
-  if (Status problem = check_text(text, where, limits.max_bytes)) return *problem;
+  if (Status status = check_text(text, where, limits.max_bytes); !status.ok()) return status.error();
   if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   Status json_error;
@@ -272,7 +272,7 @@ Result<Document> read_yaml(std::string_view text, const std::string& where, cons
                  "is this the right file? large inputs can be written as JSON"};
   }
   Result<Document> document = parse(text, where, limits);
-  if (!document.ok() && json_error) return *json_error;
+  if (!document.ok() && !json_error.ok()) return json_error.error();
   return document;
 }
 

@@ -160,7 +160,7 @@ Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::int
 
 Result<LogComparison> compare_log(const Job& job, const Plan& plan, const NamedText& log, std::int64_t warm_up) {
   LogComparison c;
-  if (Status error = read_log(job, plan, log, warm_up, c)) return *error;
+  if (Status status = read_log(job, plan, log, warm_up, c); !status.ok()) return status.error();
   auto simulated = simulate(job, plan);
   if (!simulated) return simulated.error();
   c.predicted = simulated->prediction;

@@ -115,7 +115,7 @@ TEST(OverlapSlowdown, IsWrittenIntoTheProfileAndReadFromIt) {
       "p.yaml");
   ASSERT_TRUE(read.ok()) << read.error().message();
   Job priced = job;
-  ASSERT_FALSE(use_calibration(priced, *read).has_value());
+  ASSERT_TRUE(use_calibration(priced, *read).ok());
   const DeviceEfficiency& device = priced.cluster.groups.front().device.efficiency;
   EXPECT_EQ(device.overlap_compute_slowdown, 1.5);
   EXPECT_EQ(device.overlap_communication_slowdown, 2.5);

@@ -45,7 +45,7 @@ Result<Read> read_record(const NamedText& text) {
   out.late = r.optional_int("late_calls", 0, std::int64_t{1} << 50, 0);
   r.each("operators", true, [&](Reader& row) { out.rows.push_back(profile::read_row(row)); });
   r.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return out;
 }
 

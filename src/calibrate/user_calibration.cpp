@@ -89,10 +89,11 @@ using namespace calibrate;
 
 Status read_steps(const CalibrationInputs& inputs, const UserTarget& target, UserRuns& out) {
   for (const NamedText& records : inputs.records)
-    if (Status error = add_records(records.text, records.name, target, inputs.threads, out)) return error;
+    if (Status status = add_records(records.text, records.name, target, inputs.threads, out); !status.ok()) return status;
   for (const MeasuredLog& m : inputs.logs)
-    if (Status error = add_log(m.log.text, m.log.name, m.job, m.strategy, m.schedule, m.warm_up, target, out)) return error;
-  return std::nullopt;
+    if (Status status = add_log(m.log.text, m.log.name, m.job, m.strategy, m.schedule, m.warm_up, target, out); !status.ok())
+      return status;
+  return {};
 }
 
 Status read_tables(const std::vector<NamedText>& texts, UserInputs& out) {
@@ -103,7 +104,7 @@ Status read_tables(const std::vector<NamedText>& texts, UserInputs& out) {
     out.runs.inputs.push_back(
         {file.name.substr(file.name.find_last_of('/') + 1), base::content_hash(file.text), std::string(kTables)});
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Returns the figures of a fit; data that its tables need stays in `details`.
@@ -139,8 +140,8 @@ Result<CalibrationResult> fit_calibration(const CalibrationInputs& inputs) {
   user.device = *device;
   user.threads = inputs.threads > 0 ? inputs.threads : 2;
   user.cluster = inputs.cluster;
-  if (Status error = read_steps(inputs, {*device, inputs.engine}, user.runs)) return *error;
-  if (Status error = read_tables(inputs.nccl_tests, user)) return *error;
+  if (Status status = read_steps(inputs, {*device, inputs.engine}, user.runs); !status.ok()) return status.error();
+  if (Status status = read_tables(inputs.nccl_tests, user); !status.ok()) return status.error();
   if (user.runs.inputs.empty())
     return Error{ErrorKind::usage, "calibrate", "nothing measured", "records, logs or nccl-tests output", ""};
   auto fitted = calibrate_user(std::move(user));

@@ -247,7 +247,7 @@ Cluster with_collectives(Cluster cluster, double direct_bytes) {
 
 Status covers(const Cluster& cluster, const NcclTable& t) {
   const NodeGroup& group = cluster.groups.front();
-  if (t.active_per_node <= group.devices_per_node && t.nodes <= group.nodes) return std::nullopt;
+  if (t.active_per_node <= group.devices_per_node && t.nodes <= group.nodes) return {};
   return Error{ErrorKind::bad_input, t.where,
                cat(std::to_string(t.nodes), " nodes with ", std::to_string(t.active_per_node), " ranks each"),
                cat("at most ", std::to_string(group.nodes), " nodes of ", std::to_string(group.devices_per_node), " devices"),
@@ -323,7 +323,7 @@ std::vector<job::CalibratedLevel> UserFabric::calibrated() const {
 
 Result<UserFabric> fit_user_fabric(const Cluster& described, const std::vector<NcclTable>& tables) {
   for (const NcclTable& t : tables) {
-    if (Status error = covers(described, t)) return *error;
+    if (Status status = covers(described, t); !status.ok()) return status.error();
     if (t.direct_bytes != tables.front().direct_bytes)
       return Error{ErrorKind::bad_input, t.where, "collectives that run differently from those of the first table",
                    "tables of one runtime with the same limit of direct messages", "measure all of them again with one runtime"};

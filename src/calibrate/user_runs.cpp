@@ -90,7 +90,7 @@ Status add_records(std::string_view jsonl, const std::string& file, const UserTa
     out.rows.push_back({std::move(row), 0, 0});
   }
   out.inputs.push_back({file_name(file), base::content_hash(jsonl), "records"});
-  return std::nullopt;
+  return {};
 }
 
 Status add_log(std::string_view bytes, const std::string& file, const Job& job, const Strategy& strategy,
@@ -133,7 +133,7 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
                             std::to_string(log->first_damaged_line)));
   if (log->resolution > 0.002)
     out.notes.push_back(cat(file_name(file), ": times are printed with three digits, within ", base::percent(log->resolution)));
-  return std::nullopt;
+  return {};
 }
 
 Result<std::string> engine_of(const UserRuns& runs) {

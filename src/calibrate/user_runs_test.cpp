@@ -25,8 +25,8 @@ std::string line(const std::string& id, const std::string& framework, const std:
 
 UserRuns records(const std::string& lines, const UserTarget& target) {
   UserRuns out;
-  const Status error = add_records(lines, "folder/mine.jsonl", target, 1, out);
-  EXPECT_FALSE(error.has_value()) << error->message();
+  const Status status = add_records(lines, "folder/mine.jsonl", target, 1, out);
+  EXPECT_TRUE(status.ok()) << status.error().message();
   return out;
 }
 
@@ -58,9 +58,9 @@ TEST(UserRecords, WhatCannotTeachIsSkippedWithItsReason) {
 
 TEST(UserRecords, AFileWithoutAnyRecordIsAnError) {
   UserRuns out;
-  const Status error = add_records("a,b,c\n1,2,3\n", "table.csv", {"h100-sxm-80gb", ""}, 1, out);
-  ASSERT_TRUE(error.has_value());
-  EXPECT_THAT(error->where, HasSubstr("table.csv:1"));
+  const Status status = add_records("a,b,c\n1,2,3\n", "table.csv", {"h100-sxm-80gb", ""}, 1, out);
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().where, HasSubstr("table.csv:1"));
   EXPECT_TRUE(out.inputs.empty());
 }
 
@@ -105,8 +105,8 @@ TEST(UserLog, CoarseTimesAreNoted) {
   for (int i = 10; i <= 60; i += 10)
     log += "iteration: " + std::to_string(i) + " / 100 | time_per_iteration_ms: 1.2K | global_batch_size: 64 |\n";
   UserRuns out;
-  const Status error = add_log(log, "folder/n.log", job, strategy, schedule, 0, {"h100-sxm-80gb", ""}, out);
-  ASSERT_FALSE(error.has_value()) << error->message();
+  const Status status = add_log(log, "folder/n.log", job, strategy, schedule, 0, {"h100-sxm-80gb", ""}, out);
+  ASSERT_TRUE(status.ok()) << status.error().message();
   ASSERT_EQ(out.rows.size(), 1u);
   EXPECT_DOUBLE_EQ(*out.rows.front().row.result.measured_s, 1.2);
   EXPECT_NEAR(out.rows.front().resolution, 0.005 / 1.2, 1e-9);
@@ -144,13 +144,13 @@ TEST(UserLog, ArgumentsThatContradictTheFlagsAreRefusedAllAtOnce) {
   const Status good = c.add(megatron_log("  tensor_model_parallel_size ..... 1\n  recompute_granularity ..... None\n"
                                          "  virtual_pipeline_model_parallel_size ..... None\n"),
                             out);
-  ASSERT_FALSE(good.has_value()) << good->message();
+  ASSERT_TRUE(good.ok()) << good.error().message();
   EXPECT_THAT(out.notes, Contains(HasSubstr("3 arguments of the log match the configuration")));
   const Status bad = c.add(megatron_log("  tensor_model_parallel_size ..... 4\n  recompute_granularity ..... full\n"), out);
-  ASSERT_TRUE(bad.has_value());
-  EXPECT_EQ(bad->kind, ErrorKind::bad_input);
-  EXPECT_EQ(bad->found, "tensor_model_parallel_size 4 (line 2), recompute_granularity full (line 3)");
-  EXPECT_EQ(bad->expected, "1, None, as the configuration says");
+  ASSERT_FALSE(bad.ok());
+  EXPECT_EQ(bad.error().kind, ErrorKind::bad_input);
+  EXPECT_EQ(bad.error().found, "tensor_model_parallel_size 4 (line 2), recompute_granularity full (line 3)");
+  EXPECT_EQ(bad.error().expected, "1, None, as the configuration says");
 }
 
 // Where the log has both peaks, the allocator's is compared.
@@ -158,8 +158,8 @@ TEST(UserLog, PeaksOfMemoryAreThoseOfTheLog) {
   const Completed c;
   UserRuns out;
   const std::string line = "[Rank 0] (after 2 iterations) memory (MB) | allocated: 1 | max allocated: 1000.0 | reserved: 1";
-  ASSERT_FALSE(c.add(megatron_log("") + line + "\n", out).has_value());
-  ASSERT_FALSE(c.add(megatron_log("") + line + " | max reserved: 1500.0\n", out).has_value());
+  ASSERT_TRUE(c.add(megatron_log("") + line + "\n", out).ok());
+  ASSERT_TRUE(c.add(megatron_log("") + line + " | max reserved: 1500.0\n", out).ok());
   const RunResult &allocated = out.rows[0].row.result, &reserved = out.rows[1].row.result;
   EXPECT_EQ(allocated.memory_kind, "allocated");
   EXPECT_EQ(*allocated.measured_bytes, 1000 * 1048576);
@@ -200,8 +200,8 @@ TEST(UserLog, OverlapThatTheConfigurationLacksIsRefused) {
   ASSERT_FALSE(c.strategy.overlap.grad_reduce);
   UserRuns out;
   const Status bad = c.add(megatron_log("  overlap_grad_reduce ..... True\n"), out);
-  ASSERT_TRUE(bad.has_value());
-  EXPECT_EQ(bad->found, "overlap_grad_reduce True (line 2)");
+  ASSERT_FALSE(bad.ok());
+  EXPECT_EQ(bad.error().found, "overlap_grad_reduce True (line 2)");
 }
 
 CalibrationInputs on(const std::string& device) {

@@ -148,14 +148,14 @@ Status AdaptingRun::clear_folder() {
 }
 
 void AdaptingRun::ask(const std::string& word) {
-  if (Status error = write_file(file("request"), word + "\n")) note(context_, error->message());
+  if (Status status = write_file(file("request"), word + "\n"); !status.ok()) note(context_, status.error().message());
 }
 
 // ---- ranks --------------------------------------------------------------------------------------------------------
 
 Status AdaptingRun::run_ranks() {
   const std::string path = (scratch_.path() / cat("plan-", generation_, ".json")).string();
-  if (Status error = write_file(path, to_json(running_.plan))) return error;
+  if (Status status = write_file(path, to_json(running_.plan)); !status.ok()) return status;
   const std::vector<std::int64_t> all = devices();
   const auto world = static_cast<std::int64_t>(all.size());
   const std::string rendezvous = place_ ? cat("tcp:", place_->address, ":", place_->port + generation_)
@@ -182,9 +182,9 @@ Status AdaptingRun::run_ranks() {
 Status AdaptingRun::run(Running first) {
   running_ = std::move(first);
   if (watches())
-    if (Status error = clear_folder()) return error;
+    if (Status status = clear_folder(); !status.ok()) return status;
   for (;;) {
-    if (Status error = run_ranks()) return error;
+    if (Status status = run_ranks(); !status.ok()) return status;
     bool done = false;
     if (watches()) {
       done = !left_;
@@ -193,9 +193,9 @@ Status AdaptingRun::run(Running first) {
         moves_.pop_back();
         next_.reset();
       }
-      if (Status error = done ? write_file(file("done"), "done\n") : publish()) return error;
-    } else if (Status error = wait_for_next(done)) {
-      return error;
+      if (Status status = done ? write_file(file("done"), "done\n") : publish(); !status.ok()) return status;
+    } else if (Status status = wait_for_next(done); !status.ok()) {
+      return status;
     }
     if (done) return {};
     ++generation_;
@@ -210,7 +210,7 @@ Status AdaptingRun::publish() {
   watch_ = StepWatch(adapt_.factor);
   std::string places;
   for (const std::int64_t place : running_.places) places += cat(place, "\n");
-  if (Status error = write_file(file(cat("devices-", generation_ + 1, ".txt")), places)) return error;
+  if (Status status = write_file(file(cat("devices-", generation_ + 1, ".txt")), places); !status.ok()) return status;
   return write_file(file(cat("plan-", generation_ + 1, ".json")), to_json(running_.plan));
 }
 
@@ -339,8 +339,8 @@ void AdaptingRun::decide() {
   if (change_.restart.empty()) options->move.restart_s = start_up_s_;
   if (change_.checkpoint_age.empty()) options->move.checkpoint_age_s = 0;  // ranks leave with one
   const Observation observation = observed();
-  if (Status error = write_file(file(cat("observation-", moves_.size() + 1, ".json")), to_json(observation)))
-    return stay(error->message());
+  if (Status status = write_file(file(cat("observation-", moves_.size() + 1, ".json")), to_json(observation)); !status.ok())
+    return stay(status.error().message());
   const auto answer = replan(running_.job, running_.plan, observation, *options);
   if (!answer) return stay(answer.error().message());
   for (const std::string& text : answer->diagnosis.notes) note(context_, text);
@@ -473,7 +473,8 @@ int run_adapting(Context& context, const AdaptFlags& adapt, const ChangeFlags& c
                                    ": another plan may need them"),
                                ""});
   AdaptingRun run(context, adapt, change, std::move(options), program, place);
-  if (Status error = run.run(std::move(first))) return context.interrupted() ? kInterrupted : fail(context, *error);
+  if (Status status = run.run(std::move(first)); !status.ok())
+    return context.interrupted() ? kInterrupted : fail(context, status.error());
   if (!place || place->rank == 0) run.report();
   return kOk;
 }

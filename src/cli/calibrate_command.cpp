@@ -70,7 +70,7 @@ Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& fla
     auto loaded = load_plan_file(context, path);
     if (!loaded) return loaded.error();
     Plan& plan = loaded->plan;
-    if (Status refused = unsupported(plan)) return *refused;
+    if (Status status = unsupported(plan); !status.ok()) return status.error();
     forget_calibration(plan);  // from the shipped coefficients
     auto job = job_of_plan(plan);
     if (!job) return job.error();
@@ -97,7 +97,7 @@ Error needs_config(const std::string& file, std::size_t logs, std::size_t config
 }
 
 Status add_logs(Context& context, const CalibrateFlags& flags, std::vector<NamedText> logs, CalibrationInputs& inputs) {
-  if (logs.empty()) return std::nullopt;
+  if (logs.empty()) return {};
   if (flags.configs.size() != 1 && flags.configs.size() != logs.size())
     return needs_config(logs.front().name, logs.size(), flags.configs.size());
   for (std::size_t i = 0; i < logs.size(); ++i) {
@@ -107,7 +107,7 @@ Status add_logs(Context& context, const CalibrateFlags& flags, std::vector<Named
     const auto& [strategy, schedule] = config->configuration;
     inputs.logs.push_back({std::move(logs[i]), std::move(config->job), strategy, schedule, flags.warm_up});
   }
-  return std::nullopt;
+  return {};
 }
 
 Status read_runs(Context& context, const CalibrateFlags& flags, CalibrationInputs& inputs) {
@@ -126,11 +126,11 @@ Status read_tables(const CalibrateFlags& flags, CalibrationInputs& inputs) {
     if (!text) return text.error();
     inputs.nccl_tests.push_back({path, std::move(*text)});
   }
-  if (flags.cluster.empty()) return std::nullopt;
+  if (flags.cluster.empty()) return {};
   auto cluster = load_cluster_file(flags.cluster);
   if (!cluster) return cluster.error();
   inputs.cluster = std::move(*cluster);
-  return std::nullopt;
+  return {};
 }
 
 int run_calibrate(Context& context, const CalibrateFlags& flags) {
@@ -141,12 +141,12 @@ int run_calibrate(Context& context, const CalibrateFlags& flags) {
   inputs.device = flags.base;
   inputs.engine = flags.engine;
   inputs.threads = flags.threads;
-  if (Status error = read_runs(context, flags, inputs)) return fail(context, *error);
-  if (Status error = read_tables(flags, inputs)) return fail(context, *error);
+  if (Status status = read_runs(context, flags, inputs); !status.ok()) return fail(context, status.error());
+  if (Status status = read_tables(flags, inputs); !status.ok()) return fail(context, status.error());
   auto result = fit_calibration(inputs);
   if (!result) return fail(context, result.error());
   if (!flags.out.empty()) {
-    if (Status error = write_file(flags.out, result->yaml)) return fail(context, *error);
+    if (Status status = write_file(flags.out, result->yaml); !status.ok()) return fail(context, status.error());
     result->file = flags.out;
   }
   if (context.json) {

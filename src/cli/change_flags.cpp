@@ -10,11 +10,11 @@ namespace {
 
 /// Sets `value` where the flag was given.
 Status read_duration(const std::string& flag, const std::string& text, double& value) {
-  if (text.empty()) return std::nullopt;
+  if (text.empty()) return {};
   const auto read = base::parse_duration(text);
   if (!read || *read < 0) return Error{ErrorKind::usage, flag, "\"" + text + "\"", "a duration such as \"90s\" or \"24min\"", ""};
   value = *read;
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
@@ -35,11 +35,12 @@ Result<ChangeOptions> change_options(const Context& context, const ChangeFlags& 
   out.interrupted = context.surroundings.interrupted;
   if (flags.horizon == "good")
     out.horizon_s = std::numeric_limits<double>::infinity();
-  else if (Status error = read_duration("--horizon", flags.horizon, out.horizon_s))
-    return *error;
-  if (Status error = read_duration("--restart", flags.restart, out.move.restart_s)) return *error;
-  if (Status error = read_duration("--warm-up", flags.warm_up, out.move.warm_up_s)) return *error;
-  if (Status error = read_duration("--checkpoint-age", flags.checkpoint_age, out.move.checkpoint_age_s)) return *error;
+  else if (Status status = read_duration("--horizon", flags.horizon, out.horizon_s); !status.ok())
+    return status.error();
+  if (Status status = read_duration("--restart", flags.restart, out.move.restart_s); !status.ok()) return status.error();
+  if (Status status = read_duration("--warm-up", flags.warm_up, out.move.warm_up_s); !status.ok()) return status.error();
+  if (Status status = read_duration("--checkpoint-age", flags.checkpoint_age, out.move.checkpoint_age_s); !status.ok())
+    return status.error();
   if (flags.storage.empty()) return out;
   const auto rate = base::parse_bandwidth(flags.storage);
   if (!rate || *rate <= 0)

@@ -158,7 +158,7 @@ void print_next_steps(const Context& context, const PlannerResult& result, const
 }
 
 int deliver(Context& context, const PlannerResult& result, const std::vector<std::string>& files) {
-  if (Status refused = unwritable(result.plan, plan_schema_of(context))) return fail(context, *refused);
+  if (Status status = unwritable(result.plan, plan_schema_of(context)); !status.ok()) return fail(context, status.error());
   note_all(context, result.notes);
   print_either(
       context, [&] { return to_json(result, true, plan_schema_of(context)); }, [&] { return answer_text(context, result); });
@@ -223,13 +223,13 @@ Status outputs_refused(const OutputFlags& flags) {
     return Error{ErrorKind::usage, "-o " + flags.folder, "a file", "a folder, created if it does not exist", "name a folder"};
   if (!flags.trace.empty() && std::filesystem::is_directory(flags.trace, ignored))
     return Error{ErrorKind::usage, "--trace " + flags.trace, "a folder", "a file to write", "name a file in it"};
-  return std::nullopt;
+  return {};
 }
 
 Status write_outputs(const Context& context, const OutputFlags& flags, const Job& job, const PlannerResult& result,
                      std::vector<std::string>& lines) {
-  if (flags.folder.empty() && flags.trace.empty()) return std::nullopt;
-  if (Status refused = unwritable(result.plan, plan_schema_of(context))) return refused;
+  if (flags.folder.empty() && flags.trace.empty()) return {};
+  if (Status status = unwritable(result.plan, plan_schema_of(context)); !status.ok()) return status;
   const auto again =
       simulate_with_timeline(job, result.plan, flags.detail ? TimelineDetail::steps : TimelineDetail::instructions);
   if (!again) return again.error();
@@ -240,10 +240,10 @@ Status write_outputs(const Context& context, const OutputFlags& flags, const Job
     lines.insert(lines.end(), written->begin(), written->end());
   }
   if (!flags.trace.empty()) {
-    if (Status error = write_trace_file(flags.trace, trace)) return error;
+    if (Status status = write_trace_file(flags.trace, trace); !status.ok()) return status;
     lines.push_back(flags.trace);
   }
-  return std::nullopt;
+  return {};
 }
 
 Result<LoadedPlan> load_plan_file(Context& context, const std::string& given) {

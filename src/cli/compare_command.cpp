@@ -73,8 +73,8 @@ int run_step(Context& context, const std::vector<std::string>& paths, const Step
   if (!compared) return fail(context, in_file(flags.measured, compared.error()));
   note_all(context, job->notes);
   if (!flags.out.empty())
-    if (Status error = write_trace_file(flags.out, to_trace(compared->predicted, compared->measured)))
-      return fail(context, *error);
+    if (Status status = write_trace_file(flags.out, to_trace(compared->predicted, compared->measured)); !status.ok())
+      return fail(context, status.error());
   if (context.json)
     print_json(context, to_json(*compared));
   else

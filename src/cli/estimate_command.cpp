@@ -13,7 +13,7 @@ namespace {
 /// Returns the error with flags to type instead, where it is about rules.
 Error with_flags_that_help(Error error, const ConfigurationFlags& flags, const Job& job, const Configuration& c) {
   const EngineModel* engine = find_engine(job.engine);
-  if (engine == nullptr || !planner::illegal(job, *engine, c.strategy, c.schedule)) return error;
+  if (engine == nullptr || planner::illegal(job, *engine, c.strategy, c.schedule).ok()) return error;
   const std::string dp = "dp " + std::to_string(c.strategy.dp);
   if (flags.dp == 0 && error.found.find(dp + " ") != std::string::npos) error.found += " (" + dp + " is derived)";
   if (std::string hint = change_that_helps(flags, job); !hint.empty()) error.hint = std::move(hint);
@@ -22,7 +22,7 @@ Error with_flags_that_help(Error error, const ConfigurationFlags& flags, const J
 
 int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFlags& configuration, const std::string& network,
                  const OutputFlags& output) {
-  if (Status refused = outputs_refused(output)) return fail(context, *refused);
+  if (Status status = outputs_refused(output); !status.ok()) return fail(context, status.error());
   auto job = load_job_of(context, flags);
   if (!job) return fail(context, job.error());
   auto c = read_flags(configuration, *job);
@@ -31,7 +31,7 @@ int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFla
   auto result = estimate(*job, c->strategy, c->schedule);
   if (!result) return fail(context, with_flags_that_help(result.error(), configuration, *job, *c));
   std::vector<std::string> files;
-  if (Status error = write_outputs(context, output, *job, *result, files)) return fail(context, *error);
+  if (Status status = write_outputs(context, output, *job, *result, files); !status.ok()) return fail(context, status.error());
   const int code = deliver(context, *result, files);
   return code == kOk && !result->prediction.fits ? kInfeasible : code;
 }

@@ -69,7 +69,7 @@ Result<std::vector<const Exporter*>> formats_of(const std::string& engine) {
 Result<std::string> text_of(Context& context, const Exporter& format, const Job& job, const ClosestPlan& what,
                             const Asked& asked) {
   if (format.name == "plan") {
-    if (Status refused = unwritable(what.plan, plan_schema_of(context))) return *refused;
+    if (Status status = unwritable(what.plan, plan_schema_of(context)); !status.ok()) return status.error();
     return to_json(what.plan, plan_schema_of(context)) + "\n";
   }
   return format.write({job, what.plan, asked.launcher.empty() ? std::nullopt : parse_launcher(asked.launcher), what.lost});
@@ -120,14 +120,15 @@ Status wrong_launcher(const Exporter& format, const Asked& asked) {
 }
 
 int run_export(Context& context, const Exporter& format, const Asked& asked) {
-  if (Status wrong = wrong_launcher(format, asked)) return fail(context, *wrong);
+  if (Status status = wrong_launcher(format, asked); !status.ok()) return fail(context, status.error());
   const auto loaded = load_plan_file(context, asked.path);
   if (!loaded) return fail(context, loaded.error());
   const auto job = job_of_plan(loaded->plan);
   if (!job) return fail(context, in_file(asked.path, job.error()));
   const auto what = plan_to_write(context, format, *job, loaded->plan, asked);
   if (!what) return fail(context, in_file(asked.path, what.error()));
-  if (Status broken = rules_broken(*job, what->plan, format)) return fail(context, in_file(asked.path, *broken));
+  if (Status status = rules_broken(*job, what->plan, format); !status.ok())
+    return fail(context, in_file(asked.path, status.error()));
   const auto text = text_of(context, format, *job, *what, asked);
   if (!text) return fail(context, in_file(asked.path, text.error()));
   if (asked.out.empty()) {
@@ -135,7 +136,7 @@ int run_export(Context& context, const Exporter& format, const Asked& asked) {
     return kOk;
   }
   const std::string out = file_or_in_folder(asked.out, format.file_name);
-  if (Status error = write_file(out, *text)) return fail(context, *error);
+  if (Status status = write_file(out, *text); !status.ok()) return fail(context, status.error());
   note(context, "wrote " + out);
   return kOk;
 }

@@ -44,7 +44,7 @@ Result<std::vector<std::int64_t>> peaks_in(const std::string& path) {
   base::ErrorSink sink;
   base::Reader root = base::Reader::root(*document, sink);
   std::vector<std::int64_t> peaks = root.optional_int_list("peak_bytes", 0, std::int64_t{1} << 60);
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return peaks;
 }
 
@@ -78,8 +78,9 @@ Result<std::vector<MemoryRun>> measured_memory(Context& context, const JobFlags&
         note(context,
              cat("memory of ", blocks, blocks == 1 ? " block" : " blocks", ", tp ", run.tp, ", ", run.stages,
                  run.stages == 1 ? " stage, " : " stages, ", run.samples, " samples", run.recomputed ? ", recomputed" : ""));
-      if (Status error = run_plan_here(plan_of(*job, run), options, program, {}, [&context] { return context.interrupted(); }))
-        return *error;
+      if (Status status = run_plan_here(plan_of(*job, run), options, program, {}, [&context] { return context.interrupted(); });
+          !status.ok())
+        return status.error();
       auto peaks = peaks_in(options.record);
       if (!peaks) return peaks.error();
       run.peak_bytes = std::move(*peaks);
@@ -99,7 +100,7 @@ Result<std::vector<std::string>> write_galvatron_profiles(Context& context, cons
   if (!profile) return profile.error();
   const auto key = key_of_blocks(*job);
   if (!key) return key.error();
-  if (Status error = use_calibration(*job, std::move(*profile))) return *error;
+  if (Status status = use_calibration(*job, std::move(*profile)); !status.ok()) return status.error();
   MachineMeasurements measured;
   measured.samples = what.samples;
   auto memory = measured_memory(context, from, *key, what, program);
@@ -116,7 +117,7 @@ Result<std::vector<std::string>> write_galvatron_profiles(Context& context, cons
   std::vector<std::string> written;
   for (const ProfileFile& file : *files) {
     written.push_back((std::filesystem::path(what.folder) / file.name).string());
-    if (Status error = write_file(written.back(), file.text)) return *error;
+    if (Status status = write_file(written.back(), file.text); !status.ok()) return status.error();
   }
   return written;
 }

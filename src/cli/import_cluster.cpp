@@ -79,7 +79,7 @@ Result<ImportedCluster> read_cluster(Context& context, const ClusterImportFlags&
   }
   auto found = flags.format == kTests ? of_tests(*request, outputs) : find_cluster_format(flags.format)->read(*request);
   if (!found || outputs.empty()) return found;
-  if (Status error = other_devices(found->cluster, outputs)) return *error;
+  if (Status status = other_devices(found->cluster, outputs); !status.ok()) return status.error();
   auto measured = measured_fabric(found->cluster, outputs);
   if (!measured) return measured.error();
   found->cluster = std::move(measured->cluster);
@@ -113,7 +113,7 @@ int run(Context& context, const ClusterImportFlags& flags) {
   for (const std::string& text : found->notes) note(context, text);
   const std::string out = flags.out.empty() ? "" : file_or_in_folder(flags.out, "cluster.yaml");
   if (!out.empty())
-    if (Status error = write_file(out, *yaml)) return fail(context, *error);
+    if (Status status = write_file(out, *yaml); !status.ok()) return fail(context, status.error());
   if (context.json)
     print_json(context, summary_json(*found, flags, *yaml));
   else if (flags.out.empty())

@@ -29,7 +29,8 @@ int run_import(Context& context, const ImportFlags& flags) {
   const auto result = simulate(*job, imported->plan);
   if (!result) return fail(context, result.error());
   std::vector<std::string> files;
-  if (Status error = write_outputs(context, flags.output, *job, *result, files)) return fail(context, *error);
+  if (Status status = write_outputs(context, flags.output, *job, *result, files); !status.ok())
+    return fail(context, status.error());
   return deliver(context, *result, files);
 }
 

@@ -34,7 +34,7 @@ int print_result(Context& context, const ConfigurationImportFlags& flags, const 
 }
 
 int run(Context& context, const ConfigurationImportFlags& flags) {
-  if (Status refused = outputs_refused(flags.output)) return fail(context, *refused);
+  if (Status status = outputs_refused(flags.output); !status.ok()) return fail(context, status.error());
   auto imported = read_imported(context, flags.imported);
   if (!imported) return fail(context, imported.error());
   const auto plan = plan_of(imported->job, imported->configuration);
@@ -42,12 +42,13 @@ int run(Context& context, const ConfigurationImportFlags& flags) {
   const auto result = simulate(imported->job, *plan);
   if (!result) return fail(context, result.error());
   std::vector<std::string> files;
-  if (Status error = write_outputs(context, flags.output, imported->job, *result, files)) return fail(context, *error);
+  if (Status status = write_outputs(context, flags.output, imported->job, *result, files); !status.ok())
+    return fail(context, status.error());
   if (!flags.output.folder.empty()) {
     files.push_back((std::filesystem::path(flags.output.folder) / "job.yaml").string());
     const auto job = job_file(imported->job, flags.imported, {});
     if (!job) return fail(context, job.error());
-    if (Status error = write_file(files.back(), *job)) return fail(context, *error);
+    if (Status status = write_file(files.back(), *job); !status.ok()) return fail(context, status.error());
   }
   return print_result(context, flags, *imported, *result, files);
 }

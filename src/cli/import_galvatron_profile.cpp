@@ -122,9 +122,9 @@ std::string answer_json(const ProfiledAnswer& answer) {
 
 Status write_files(const Context& context, const GalvatronProfileFlags& flags, const Job& job, const ProfiledAnswer& answer,
                    std::vector<std::string>& files) {
-  if (flags.folder.empty()) return std::nullopt;
+  if (flags.folder.empty()) return {};
   if (answer.simulated) {
-    if (Status e = write_outputs(context, {flags.folder, ""}, job, *answer.simulated, files)) return e;
+    if (Status status = write_outputs(context, {flags.folder, ""}, job, *answer.simulated, files); !status.ok()) return status;
   } else {
     std::error_code ignored;  // a failed write reports the error
     std::filesystem::create_directories(flags.folder, ignored);
@@ -145,7 +145,7 @@ int run_profile(Context& context, const GalvatronProfileFlags& flags) {
   auto simulated = imported->plan ? simulate(*job, *imported->plan) : Result<PlannerResult>(imported->plan.error());
   const ProfiledAnswer answer{std::move(imported->found), std::move(simulated)};
   std::vector<std::string> written;
-  if (Status error = write_files(context, flags, *job, answer, written)) return fail(context, *error);
+  if (Status status = write_files(context, flags, *job, answer, written); !status.ok()) return fail(context, status.error());
   if (context.json) {
     print_json(context, answer_json(answer));
     return kOk;

@@ -50,7 +50,7 @@ int run_trace(Context& context, const TraceFlags& flags) {
   const std::string csv = events_csv(trace->events, source);
   const std::string out = flags.out.empty() ? "" : file_or_in_folder(flags.out, "events.csv");
   if (!out.empty())
-    if (Status error = write_file(out, csv)) return fail(context, *error);
+    if (Status status = write_file(out, csv); !status.ok()) return fail(context, status.error());
   if (context.json)
     print_json(context, summary_json(*trace));
   else if (flags.out.empty())

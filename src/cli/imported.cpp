@@ -122,7 +122,7 @@ Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags) 
   const ConfigurationInputs inputs{flags.model, flags.cluster, flags.overrides};
   ConfigurationRequest request;
   request.name = input_name(flags.path);
-  if (Status error = take_inputs(inputs, request)) return *error;
+  if (Status status = take_inputs(inputs, request); !status.ok()) return status.error();
   auto text = read_input(context, flags.path);
   if (!text) return text.error();
   request.text = std::move(*text);
@@ -132,7 +132,7 @@ Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags) 
   request.micro_batch = flags.micro_batch;
   request.recompute = flags.recompute;
   request.precision = said_precision(flags.overrides);
-  if (Status error = take_shell(flags, request)) return *error;
+  if (Status status = take_shell(flags, request); !status.ok()) return status.error();
   request.file = [&flags](const std::string& name) {
     const std::filesystem::path beside = std::filesystem::path(flags.path).parent_path() / name;
     return base::read_file(std::filesystem::exists(beside) ? beside.string() : name);
@@ -213,7 +213,7 @@ Result<std::string> job_file(const Job& job, const ImportedFlags& flags, const s
     if (!change) return change.error();
     // Overrides of the inputs are already in their sources.
     if (change->path.front() == "model" || change->path.front() == "cluster") continue;
-    if (Status error = job::apply_override(document->root, *change)) return *error;
+    if (Status status = job::apply_override(document->root, *change); !status.ok()) return status.error();
   }
   base::JsonWriter w;
   w.begin_object();

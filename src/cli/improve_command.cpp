@@ -50,10 +50,10 @@ Status write_folder(const Context& context, const ImproveFlags& flags, const Job
   };
   const auto text = job_file(job, flags.imported, searched_with(answer));
   if (!text) return text.error();
-  if (Status error = add("job.yaml", *text)) return error;
+  if (Status status = add("job.yaml", *text); !status.ok()) return status;
   const std::string name = std::filesystem::path(flags.imported.path).filename().string();
   if (diff && !diff->text.empty() && diff->differs.empty() && flags.imported.path != "-" && name != "job.yaml")
-    if (Status error = add(name, diff->text)) return error;
+    if (Status status = add(name, diff->text); !status.ok()) return status;
   if (!answer.present) return {};
   return add("present.json", to_json(answer.present->plan, plan_schema_of(context)) + "\n");
 }
@@ -108,7 +108,8 @@ int run(Context& context, const ImproveFlags& flags) {
   }
   std::vector<std::string> files;
   if (!flags.out.empty() && answer->best)
-    if (Status error = write_out(context, flags, imported->job, *answer, diff, files)) return fail(context, *error);
+    if (Status status = write_out(context, flags, imported->job, *answer, diff, files); !status.ok())
+      return fail(context, status.error());
   print_improvement(context, flags, *imported, *answer, diff);
   for (const std::string& file : files)
     if (!context.json) context.out << "wrote " << file << "\n";

@@ -16,7 +16,7 @@ namespace {
 bool legal(const ConfigurationFlags& flags, const Job& job) {
   const auto c = read_flags(flags, job);
   const EngineModel* engine = find_engine(job.engine);
-  return c && engine != nullptr && !planner::illegal(job, *engine, c->strategy, c->schedule);
+  return c && engine != nullptr && planner::illegal(job, *engine, c->strategy, c->schedule).ok();
 }
 
 /// Returns the flag of a dimension that counts; null for the others.

@@ -15,12 +15,13 @@ TEST(LocalMemory, WhatTheKernelSaysIsAvailable) {
 
 TEST(LocalMemory, MoreThanThereIsIsRefused) {
   constexpr std::int64_t kGiB = std::int64_t{1} << 30;
-  EXPECT_FALSE(fits_here({8, 4 * kGiB}, 4 * kGiB));
-  EXPECT_FALSE(fits_here({8, 4 * kGiB}, std::nullopt));
+  EXPECT_TRUE(fits_here({8, 4 * kGiB}, 4 * kGiB).ok());
+  EXPECT_TRUE(fits_here({8, 4 * kGiB}, std::nullopt).ok());
   const Status refused = fits_here({8, 5 * kGiB}, 4 * kGiB);
-  ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->kind, ErrorKind::limit);
-  EXPECT_THAT(refused->message(), testing::HasSubstr("8 processes that need about 5.0 GiB together; expected at most 4.0 GiB"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::limit);
+  EXPECT_THAT(refused.error().message(),
+              testing::HasSubstr("8 processes that need about 5.0 GiB together; expected at most 4.0 GiB"));
 }
 
 }  // namespace

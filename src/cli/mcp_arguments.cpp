@@ -71,7 +71,7 @@ Status add_configuration(const std::string& name, const std::vector<std::string>
       return wrong_argument(name, cat(flag, " without a value"), cat(flag, " and its value"));
     words.push_back(equals == std::string::npos ? cat(flag, "=", given[++i]) : given[i]);
   }
-  return std::nullopt;
+  return {};
 }
 
 Status add_number(const ToolArgument& argument, const Node& value, std::vector<std::string>& words) {
@@ -80,7 +80,7 @@ Status add_number(const ToolArgument& argument, const Node& value, std::vector<s
     return wrong_argument(argument.name, std::string(to_string(value.kind)),
                           argument.type == Type::number ? "a number" : "an integer");
   words.push_back(cat(argument.flag, "=", value.text));
-  return std::nullopt;
+  return {};
 }
 
 Status add_text(const ToolArgument& argument, const Node& value, std::vector<std::string>& words) {
@@ -91,7 +91,7 @@ Status add_text(const ToolArgument& argument, const Node& value, std::vector<std
     return wrong_argument(argument.name, base::in_quotes(*word), cat("one of ", base::joined(choices)),
                           base::suggestion(*word, choices));
   words.push_back(argument.flag.empty() ? *word : cat(argument.flag, "=", *word));
-  return std::nullopt;
+  return {};
 }
 
 Status add_argument(const ToolArgument& argument, const Node& value, std::vector<std::string>& words) {
@@ -103,7 +103,7 @@ Status add_argument(const ToolArgument& argument, const Node& value, std::vector
       if (value.kind != NodeKind::boolean)
         return wrong_argument(argument.name, std::string(to_string(value.kind)), "true or false");
       if (value.boolean) words.push_back(argument.flag);
-      return std::nullopt;
+      return {};
     case Type::texts:
     case Type::flags: break;
   }
@@ -111,7 +111,7 @@ Status add_argument(const ToolArgument& argument, const Node& value, std::vector
   if (!given) return given.error();
   if (argument.type == Type::flags) return add_configuration(argument.name, *given, words);
   for (const std::string& word : *given) words.push_back(cat(argument.flag, "=", word));
-  return std::nullopt;
+  return {};
 }
 
 /// Returns the path as the command takes it. It rejects pipes and devices: one of them is this server's own input.
@@ -137,9 +137,10 @@ Result<std::string> document_word(const ToolDocument& document, const Node& text
     return std::string("-");
   }
   const std::string path = (folder / document.stored_as).string();
-  if (Status error = write_file(path, text.text)) {
-    error->kind = ErrorKind::internal;
-    return *error;
+  if (Status written = write_file(path, text.text); !written.ok()) {
+    Error error = written.error();
+    error.kind = ErrorKind::internal;
+    return error;
   }
   return path;
 }
@@ -150,13 +151,13 @@ Status add_document(const ToolDocument& document, const Node& arguments, const s
   if (text != nullptr && file != nullptr)
     return wrong_argument(document.file, cat(document.name, " and ", document.file), "one of them");
   if (text == nullptr && file == nullptr) {
-    if (!document.required) return std::nullopt;
+    if (!document.required) return {};
     return wrong_argument(document.name, "nothing", cat(document.name, " (the text) or ", document.file, " (a path)"));
   }
   const auto word = text != nullptr ? document_word(document, *text, command, folder) : path_of_argument(document.file, *file);
   if (!word) return word.error();
   command.words.push_back(document.flag.empty() ? *word : cat(document.flag, "=", *word));
-  return std::nullopt;
+  return {};
 }
 
 Status add_arguments(const Tool& tool, const Node& arguments, std::vector<std::string>& words) {
@@ -165,9 +166,9 @@ Status add_arguments(const Tool& tool, const Node& arguments, std::vector<std::s
     if (value == nullptr && argument.required)
       return wrong_argument(argument.name, "nothing", cat("one of ", base::joined(argument.choices)));
     if (value == nullptr) continue;
-    if (Status error = add_argument(argument, *value, words)) return error;
+    if (Status added = add_argument(argument, *value, words); !added.ok()) return added;
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
@@ -189,10 +190,10 @@ Result<ToolCommand> command_of(const Tool& tool, const Node* arguments, const st
                    base::suggestion(name, names)};
   ToolCommand command;
   command.words.push_back(tool.name);
-  if (Status error = add_arguments(tool, given, command.words)) return *error;
+  if (Status added = add_arguments(tool, given, command.words); !added.ok()) return added.error();
   command.words.emplace_back("--json");
   for (const ToolDocument& document : tool.documents)
-    if (Status error = add_document(document, given, folder, command)) return *error;
+    if (Status added = add_document(document, given, folder, command); !added.ok()) return added.error();
   return command;
 }
 

@@ -90,7 +90,7 @@ int deliver_best_so_far(Context& context, const PlanFlags& flags, const PlannerR
 }
 
 int run_plan(Context& context, const PlanFlags& flags) {
-  if (Status refused = outputs_refused(flags.output)) return fail(context, *refused);
+  if (Status status = outputs_refused(flags.output); !status.ok()) return fail(context, status.error());
   const auto options = options_of(flags);
   if (!options) return fail(context, options.error());
   auto job = load_job_of(context, flags.job);
@@ -106,7 +106,8 @@ int run_plan(Context& context, const PlanFlags& flags) {
   if (!result) return fail(context, result.error());
   if (context.interrupted()) return deliver_best_so_far(context, flags, *result);
   std::vector<std::string> files;
-  if (Status error = write_outputs(context, flags.output, *job, *result, files)) return fail(context, *error);
+  if (Status status = write_outputs(context, flags.output, *job, *result, files); !status.ok())
+    return fail(context, status.error());
   deliver(context, *result, files);
   if (context.verbose > 0) context.err << lay_out(report::phases_text(result->search), context.width());
   if (context.verbose > 1) context.err << lay_out(report::budgets_text(), context.width());

@@ -76,7 +76,8 @@ Result<OperatorRecord> measured(Context& context, const ProfileFlags& flags, con
                                 const std::string& record) {
   RankOptions options = rank_options(flags);
   options.record = record;
-  if (Status error = run_plan_here(plan, options, program, {}, [&context] { return context.interrupted(); })) return *error;
+  if (Status status = run_plan_here(plan, options, program, {}, [&context] { return context.interrupted(); }); !status.ok())
+    return status.error();
   auto text = base::read_file(record);
   if (!text) return text.error();
   return OperatorRecord{{record, std::move(*text)}, plan.pipelines.front().schedule.microbatches, device_count(plan) == 1};
@@ -99,12 +100,13 @@ Status measure_overlap(Context& context, const ProfileFlags& flags, const Job& j
     const Plan plan = profiled_plan(job, strategy, schedule);
     RankOptions options = rank_options(flags);
     options.timeline = file;
-    if (Status error = run_plan_here(plan, options, program, {}, [&context] { return context.interrupted(); })) return *error;
+    if (Status status = run_plan_here(plan, options, program, {}, [&context] { return context.interrupted(); }); !status.ok())
+      return status.error();
     auto text = base::read_file(file);
     if (!text) return text.error();
     inputs.overlap.push_back({plan, {file, std::move(*text)}});
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Describes a measured tensor group.
@@ -165,8 +167,9 @@ Result<ProfileInputs> measure_all(Context& context, const ProfileFlags& flags, c
       }
   if (flags.overlap > 0) {
     const std::int64_t most = *std::max_element(shapes.samples.begin(), shapes.samples.end());
-    if (Status error = measure_overlap(context, flags, job, most, program, (scratch.path() / "step.json").string(), inputs))
-      return *error;
+    if (Status status = measure_overlap(context, flags, job, most, program, (scratch.path() / "step.json").string(), inputs);
+        !status.ok())
+      return status.error();
   }
   return inputs;
 }
@@ -232,7 +235,7 @@ int run_operators(Context& context, const JobFlags& from, const ProfileFlags& fl
   if (!inputs) return context.interrupted() ? kInterrupted : fail(context, inputs.error());
   const auto profile = make_profile(*job, *inputs);
   if (!profile) return fail(context, profile.error());
-  if (Status error = write_file(flags.out, profile->yaml)) return fail(context, *error);
+  if (Status status = write_file(flags.out, profile->yaml); !status.ok()) return fail(context, status.error());
   note_all(context, profile->notes);
   std::vector<std::string> files;
   if (!flags.galvatron.empty()) {

@@ -99,7 +99,8 @@ int run_report(Context& context, const ReportFlags& flags) {
     return kOk;
   }
   const std::string out = file_or_in_folder(flags.out, "report.html");
-  if (Status error = write_file(out, report_page(*data, result->brief(kColumns)))) return fail(context, *error);
+  if (Status status = write_file(out, report_page(*data, result->brief(kColumns))); !status.ok())
+    return fail(context, status.error());
   context.out << "wrote " << out << "\n";
   return kOk;
 }

@@ -46,7 +46,7 @@ Status usable_checkpoint_folder(const std::string& folder) {
   std::filesystem::create_directories(folder, failed);
   if (failed) return refused(failed.message());
   if (access(folder.c_str(), R_OK | W_OK | X_OK) != 0) return refused(std::generic_category().message(errno));
-  return std::nullopt;
+  return {};
 }
 
 /// Reports a resumed run whose checkpoint holds all of its steps.
@@ -105,8 +105,9 @@ int run_here(Context& context, const RunFlags& flags, const LoadedPlan& loaded, 
     steps.push_back(*step);
     if (!context.json && !context.quiet) context.out << step_text(*step, flags.steps, tokens) << std::endl;
   };
-  if (Status error = run_plan_here(loaded.plan, flags, program, line, [&context] { return context.interrupted(); }))
-    return context.interrupted() ? kInterrupted : fail(context, *error);
+  if (Status status = run_plan_here(loaded.plan, flags, program, line, [&context] { return context.interrupted(); });
+      !status.ok())
+    return context.interrupted() ? kInterrupted : fail(context, status.error());
   if (steps.empty() && !flags.resume)
     return fail(context, Error{ErrorKind::limit, "run", "ranks that ended without a step", cat(flags.steps, " steps"), ""});
   if (steps.empty())
@@ -121,7 +122,7 @@ Status ready_here(const Context& context, const Plan& plan) {
   const auto need = local_need(plan);
   if (!need) return need.error();
   const auto available = available_memory();
-  if (Status error = fits_here(*need, available)) return error;
+  if (Status status = fits_here(*need, available); !status.ok()) return status;
   note(context, cat("starting ", need->processes, need->processes == 1 ? " process" : " processes", " on this machine, about ",
                     base::gib(need->bytes), " together", available ? cat(" of ", base::gib(*available), " free") : ""));
   return {};
@@ -133,14 +134,14 @@ int run_run(Context& context, RunFlags flags, const ChangeFlags& change) {
     return fail(context,
                 Error{ErrorKind::usage, "run", flags.resume ? "--resume" : "--every", "--checkpoint FOLDER with it", ""});
   if (!flags.checkpoint.empty())
-    if (Status error = usable_checkpoint_folder(flags.checkpoint)) return fail(context, *error);
+    if (Status status = usable_checkpoint_folder(flags.checkpoint); !status.ok()) return fail(context, status.error());
   auto loaded = load_plan_file(context, flags.path);
   if (!loaded) return fail(context, loaded.error());
   flags.direct_bytes = direct_bytes_of(loaded->plan);
   const auto program = rank_program();
   if (!program) return fail(context, program.error());
   if (flags.local)
-    if (Status error = ready_here(context, loaded->plan)) return fail(context, *error);
+    if (Status status = ready_here(context, loaded->plan); !status.ok()) return fail(context, status.error());
   if (flags.adapt.factor <= 1)
     return fail(context, Error{ErrorKind::usage, "--slow", base::shortest(flags.adapt.factor), "more than 1, such as 1.15", ""});
   if (!flags.adapt.folder.empty()) {

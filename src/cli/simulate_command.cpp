@@ -16,7 +16,7 @@ Result<Job> job_of(Plan& plan, const std::string& calibration) {
   if (!job) return job;
   auto read = read_calibration_file(calibration);
   if (!read) return read.error();
-  if (Status error = use_calibration(*job, std::move(*read))) return *error;
+  if (Status status = use_calibration(*job, std::move(*read)); !status.ok()) return status.error();
   return job;
 }
 
@@ -35,7 +35,7 @@ int print_grid(Context& context, const Job& job, const PlannerResult& result, co
 
 int run_simulate(Context& context, const SimulateFlags& flags, const OutputFlags& output) {
   const auto& [path, calibration, block, network, grid, ascii] = flags;
-  if (Status error = outputs_refused(output)) return fail(context, *error);
+  if (Status status = outputs_refused(output); !status.ok()) return fail(context, status.error());
   auto loaded = load_plan_file(context, path);
   if (!loaded) return fail(context, loaded.error());
   auto job = job_of(loaded->plan, calibration);
@@ -44,11 +44,11 @@ int run_simulate(Context& context, const SimulateFlags& flags, const OutputFlags
   auto result = simulate(*job, loaded->plan);
   if (!result) return fail(context, in_file(path, result.error()));
   std::vector<std::string> files;
-  if (Status error = write_outputs(context, output, *job, *result, files)) return fail(context, *error);
+  if (Status status = write_outputs(context, output, *job, *result, files); !status.ok()) return fail(context, status.error());
   if (!block.empty()) {
     const auto timeline = block_timeline(*job, loaded->plan);
     if (!timeline) return fail(context, in_file(path, timeline.error()));
-    if (Status error = write_file(block, *timeline)) return fail(context, *error);
+    if (Status status = write_file(block, *timeline); !status.ok()) return fail(context, status.error());
     files.push_back(block);
   }
   if (grid && !context.json) return print_grid(context, *job, *result, flags);

@@ -172,13 +172,14 @@ Status write_files(const Context& context, const Sweep& sweep, const SweepFlags&
     return write_file(path, text);
   };
   if (!flags.csv.empty())
-    if (Status error = write(flags.csv, to_csv(sweep))) return error;
+    if (Status status = write(flags.csv, to_csv(sweep)); !status.ok()) return status;
   if (output.folder.empty()) return {};
   std::error_code ignored;
   std::filesystem::create_directories(output.folder, ignored);
   const std::filesystem::path folder(output.folder);
-  if (Status error = write((folder / "sweep.json").string(), to_json(sweep, plan_schema_of(context)) + "\n")) return error;
-  if (Status error = write((folder / "sweep.csv").string(), to_csv(sweep))) return error;
+  if (Status status = write((folder / "sweep.json").string(), to_json(sweep, plan_schema_of(context)) + "\n"); !status.ok())
+    return status;
+  if (Status status = write((folder / "sweep.csv").string(), to_csv(sweep)); !status.ok()) return status;
   const auto shown = shown_point(sweep);
   if (!shown) return {};
   const auto page = page_of(sweep, *shown);
@@ -195,12 +196,12 @@ int run_sweep(Context& context, const JobFlags& job, const SweepFlags& flags, co
   Sweep sweep{std::move(*axes), {}};
   Sweeping sweeping(context, job, options, network);
   for (const std::vector<std::string>& values : combinations(sweep.axes)) {
-    if (Status error = sweeping.add(sweep.axes, values, sweep)) return fail(context, *error);
+    if (Status status = sweeping.add(sweep.axes, values, sweep); !status.ok()) return fail(context, status.error());
     if (context.interrupted()) break;
   }
-  if (Status error = mistake(sweep, flags.axes)) return fail(context, *error);
+  if (Status status = mistake(sweep, flags.axes); !status.ok()) return fail(context, status.error());
   std::vector<std::string> files;
-  if (Status error = write_files(context, sweep, flags, output, files)) return fail(context, *error);
+  if (Status status = write_files(context, sweep, flags, output, files); !status.ok()) return fail(context, status.error());
   if (context.json) {
     print_json(context, to_json(sweep, plan_schema_of(context)));
   } else {

@@ -60,7 +60,7 @@ Result<std::vector<DeviceCalibration>> read_device_calibration(std::string_view 
   std::vector<DeviceCalibration> out;
   root.each("calibrations", true, [&](base::Reader& r) { out.push_back(read_one(r)); });
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return out;
 }
 

@@ -177,7 +177,7 @@ Result<Catalogue> read_catalogue(std::string_view text, const std::string& where
     r.finish();
   });
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   sort_by_name(c);
   return c;
 }

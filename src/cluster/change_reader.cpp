@@ -223,7 +223,8 @@ void read_changes(base::Reader& reader, const ClusterFiles& files, Cluster& clus
         if (moved > kMostNodesThatMove || cluster.events.size() == kMaxChanges)
           row.fail("time_s", "too many events", "at most 100,000 events, in which at most 10,000,000 nodes join or leave");
         if (!row.sink().ok()) return;
-        if (Status error = presence.apply(event)) row.fail("target", error->found, error->expected, error->hint);
+        if (Status status = presence.apply(event); !status.ok())
+          row.fail("target", status.error().found, status.error().expected, status.error().hint);
         cluster.events.push_back(std::move(event));
       });
 }

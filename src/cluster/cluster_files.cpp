@@ -40,7 +40,7 @@ Status open_one(const base::Document& cluster, const Node& name, const TableKey&
   auto document = read_table(*text, path.string(), table.key, table.columns);
   if (!document) return document.error();
   files.emplace(place, std::move(*document));
-  return std::nullopt;
+  return {};
 }
 
 const std::vector<Node>& rows_of(const base::Document& table) { return table.root.members.front().second.items; }
@@ -54,11 +54,12 @@ Result<ClusterFiles> open_files(const base::Document& cluster, const std::string
     const Node* node = cluster.root.find(table.key);
     if (node == nullptr) continue;
     if (node->kind == NodeKind::string)
-      if (Status error = open_one(cluster, *node, table, table.key, folder, files)) return *error;
+      if (Status status = open_one(cluster, *node, table, table.key, folder, files); !status.ok()) return status.error();
     for (std::size_t i = 0; i < node->items.size(); ++i)
       if (node->items[i].kind == NodeKind::string)
-        if (Status error = open_one(cluster, node->items[i], table, base::cat(table.key, "[", i, "]"), folder, files))
-          return *error;
+        if (Status status = open_one(cluster, node->items[i], table, base::cat(table.key, "[", i, "]"), folder, files);
+            !status.ok())
+          return status.error();
   }
   return files;
 }

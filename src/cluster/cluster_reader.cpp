@@ -140,7 +140,7 @@ Result<Cluster> load_cluster(std::string_view text, const std::string& where, co
   base::ErrorSink sink;
   base::Reader reader = base::Reader::root(document.value(), sink);
   Cluster result = cluster::read_cluster(reader, *files);
-  if (!sink.ok()) return base::wrong_kind_of(text, where, "a cluster file", *sink.first());
+  if (!sink.ok()) return base::wrong_kind_of(text, where, "a cluster file", sink.first().error());
   return result;
 }
 

@@ -45,7 +45,7 @@ class Replay {
       case ClusterEventKind::join:
       case ClusterEventKind::leave: {
         const Status wrong = presence_.apply(event);
-        ESPALIER_CHECK(!wrong);
+        ESPALIER_CHECK(wrong.ok());
         break;
       }
       case ClusterEventKind::slow: slow_down(*cluster_, event, slow_); break;

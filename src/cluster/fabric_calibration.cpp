@@ -93,7 +93,7 @@ Result<FabricCalibrations> read_fabric_calibration(std::string_view yaml, const 
   root.each("fabrics", false, [&](base::Reader& r) { out.fabrics.push_back(read_one(r, "fabric")); });
   root.each("clusters", false, [&](base::Reader& r) { out.clusters.push_back(read_one(r, "cluster")); });
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return out;
 }
 

@@ -102,8 +102,8 @@ FabricLevel level_of_links(const Cluster& cluster) {
 /// Checks that all groups reach each other.
 void check_ways(base::Reader& reader, std::string_view key, const Cluster& cluster) {
   const SiteGraph graph = graph_of(cluster);
-  if (Status error = reach_each_other(graph, static_cast<std::int64_t>(cluster.groups.size())))
-    reader.fail(key, error->found, "links that connect every group to every other",
+  if (Status status = reach_each_other(graph, static_cast<std::int64_t>(cluster.groups.size())); !status.ok())
+    reader.fail(key, status.error().found, "links that connect every group to every other",
                 "both: true adds the opposite direction of a link");
 }
 

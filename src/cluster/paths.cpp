@@ -103,7 +103,7 @@ Status reach_each_other(const SiteGraph& graph, std::int64_t ends) {
                          graph.names[static_cast<std::size_t>(target)],
                      "links that connect all devices in both directions", ""};
   }
-  return std::nullopt;
+  return {};
 }
 
 SiteGraph graph_of(const Cluster& cluster) {

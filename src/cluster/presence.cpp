@@ -32,7 +32,7 @@ Status Presence::move_one(std::int64_t node, bool join) {
     return join ? wrong(cat("node:", node, " joins but is already present"), "an absent node")
                 : wrong(cat("node:", node, " leaves but is already absent"), "a present node");
   to.insert(node);
-  return std::nullopt;
+  return {};
 }
 
 Status Presence::move_several(std::size_t group, double count, bool join) {
@@ -43,13 +43,13 @@ Status Presence::move_several(std::size_t group, double count, bool join) {
                  cat("at most the ", from.size(), join ? " absent ones" : " present ones"));
   for (std::int64_t moved = 0; moved < static_cast<std::int64_t>(count); ++moved) {
     const std::int64_t node = join ? *nodes.away.begin() : *std::prev(nodes.here.end());
-    if (Status error = move_one(node, join)) return error;
+    if (Status status = move_one(node, join); !status.ok()) return status;
   }
-  return std::nullopt;
+  return {};
 }
 
 Status Presence::apply(const ClusterEvent& event) {
-  if (event.kind != ClusterEventKind::join && event.kind != ClusterEventKind::leave) return std::nullopt;
+  if (event.kind != ClusterEventKind::join && event.kind != ClusterEventKind::leave) return {};
   const auto target = target_called(*cluster_, event.target, "events");
   if (!target) return target.error();
   const bool join = event.kind == ClusterEventKind::join;

@@ -70,7 +70,7 @@ Result<TableRow> cells_of(std::string_view line, std::int32_t number, const std:
 }  // namespace
 
 Result<std::vector<TableRow>> read_rows(std::string_view text, const std::string& where) {
-  if (Status error = base::check_text(text, where, kMaxTableBytes)) return *error;
+  if (Status status = base::check_text(text, where, kMaxTableBytes); !status.ok()) return status.error();
   std::vector<TableRow> rows;
   std::int32_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {

@@ -34,7 +34,7 @@ Status check_graph(const SiteGraph& graph, std::int64_t ends) {
     if (!std::isfinite(link.latency.count()) || link.latency.count() < 0)
       return bad_graph(where + ".latency", std::to_string(link.latency.count()), "0 or more seconds");
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
@@ -76,23 +76,23 @@ Status TopologyAssembly::add_way(const SiteGraph& graph, const SiteLink& link) {
   }
   add_range(std::move(range));
   made_.ways_.push_back(way);
-  return std::nullopt;
+  return {};
 }
 
 Status TopologyAssembly::add_sites(const SiteGraph& graph, std::int64_t ends) {
   ESPALIER_CHECK(made_.ranges_.empty());
-  if (Status error = check_graph(graph, ends)) return error;
+  if (Status status = check_graph(graph, ends); !status.ok()) return status;
   made_.sites_ = static_cast<std::int64_t>(graph.names.size());
   for (const SiteLink& link : graph.links)
-    if (Status error = add_way(graph, link)) return error;
+    if (Status status = add_way(graph, link); !status.ok()) return status;
   const std::size_t sites = graph.names.size();
   made_.next_link_.assign(sites * sites, -1);
   for (std::size_t target = 0; target < sites; ++target) {
     const std::vector<LinkId> next = next_links(graph, static_cast<std::int64_t>(target));
     for (std::size_t from = 0; from < sites; ++from) made_.next_link_[from * sites + target] = next[from];
   }
-  if (Status error = reach_each_other(graph, ends)) return error;
-  return std::nullopt;
+  if (Status status = reach_each_other(graph, ends); !status.ok()) return status;
+  return {};
 }
 
 void TopologyAssembly::add_single_devices(std::int64_t count, std::int64_t site) {
@@ -123,7 +123,7 @@ SiteGraph graph_of(const SiteMatrix& matrix) {
 
 Result<Topology> listed_topology(const SiteGraph& graph, std::int64_t devices) {
   TopologyAssembly assembly;
-  if (Status error = assembly.add_sites(graph, devices)) return *error;
+  if (Status status = assembly.add_sites(graph, devices); !status.ok()) return status.error();
   assembly.add_single_devices(devices, 0);
   return std::move(assembly).finish();
 }
@@ -141,7 +141,8 @@ FabricLevel network_of_one_node(const NodeGroup& group) {
 
 Result<Topology> joined_topology(const Cluster& cluster, const SiteGraph& graph) {
   TopologyAssembly assembly;
-  if (Status error = assembly.add_sites(graph, static_cast<std::int64_t>(cluster.groups.size()))) return *error;
+  if (Status status = assembly.add_sites(graph, static_cast<std::int64_t>(cluster.groups.size())); !status.ok())
+    return status.error();
   std::map<std::string, std::int64_t> nodes_at_site;
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) {
     const NodeGroup& group = cluster.groups[g];

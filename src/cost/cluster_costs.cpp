@@ -75,7 +75,7 @@ const CostContext* ClusterCosts::shared_context(const Plan& plan, std::optional<
   if (wan_latency_ != WanLatency::blocking) return nullptr;
   if (plan.pipelines.size() == 1)
     if (const CostContext* block = block_context(plan.only_pipeline())) return block;
-  if (on_unlike_devices(plan, *cluster_) || unpriced_placement(plan, *of(0).workload.model, *cluster_)) return nullptr;
+  if (on_unlike_devices(plan, *cluster_) || !unpriced_placement(plan, *of(0).workload.model, *cluster_).ok()) return nullptr;
   placed = of(0);
   placed->fabric.place(plan);
   return &*placed;
@@ -187,7 +187,7 @@ Status unpriced_groups(const Plan& plan) {
                          "only tensor parallelism where stages differ", ""};
     }
   }
-  return std::nullopt;
+  return {};
 }
 
 namespace {

@@ -64,7 +64,7 @@ TEST(ListedPlacement, ASwapMovesTensorGroupsAcrossNodesAndDataGroupsInside) {
   EXPECT_EQ(canonical.works[structure.forward(ChunkId(0))].time.exposed_ns, 128'000);
   EXPECT_EQ(canonical.collectives[structure.grad_reduce(ChunkId(0))].count(), 655'360);
   list_devices(plan, {{0, 2, 1, 3}});
-  ASSERT_FALSE(unpriced_placement(plan, model, cluster));
+  ASSERT_TRUE(unpriced_placement(plan, model, cluster).ok());
   const Costs swapped = priced(plan, model, cluster);
   EXPECT_EQ(swapped.works[structure.forward(ChunkId(0))].time.exposed_ns, 1'280'000);
   EXPECT_EQ(swapped.collectives[structure.grad_reduce(ChunkId(0))].count(), 65'536);
@@ -111,13 +111,13 @@ TEST(ListedPlacement, UnevenGroupsAreRefusedByName) {
   s.dp = 4;
   Plan plan = make_uniform_plan(model, cluster, tokens(1000, 16), "generic", s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1},
                                 SplitPolicy::balanced);
-  EXPECT_FALSE(unpriced_placement(plan, model, cluster));
+  EXPECT_TRUE(unpriced_placement(plan, model, cluster).ok());
   list_devices(plan, {{0, 2, 1, 3, 4, 5, 6, 7}});
   const Status refused = unpriced_placement(plan, model, cluster);
-  ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->kind, ErrorKind::bad_input);
-  EXPECT_EQ(refused->where, "$.pipelines[0].stages[0].devices");
-  EXPECT_EQ(refused->found, "device-order: tensor groups with 1 + 1 and 2 members per domain of level node");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::bad_input);
+  EXPECT_EQ(refused.error().where, "$.pipelines[0].stages[0].devices");
+  EXPECT_EQ(refused.error().found, "device-order: tensor groups with 1 + 1 and 2 members per domain of level node");
 }
 
 // Counting domain by domain equals counting by extent. On nodes of a power of two every group is aligned, and the

@@ -156,13 +156,13 @@ Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind&
 }
 
 Status partition_fits(const CostContext& context, const Strategy& s, std::int32_t micro_batch) {
-  if (s.partition.empty()) return std::nullopt;
+  if (s.partition.empty()) return {};
   for (const LayerKind& kind : context.workload.model->kinds) {
     if (kind.role != LayerRole::block) continue;
     const auto block = partitioned_block(context, kind, micro_batch, s.tp, s.partition);
     if (!block) return block.error();
   }
-  return std::nullopt;
+  return {};
 }
 
 LayerCost layer_cost_of(const BlockCost& block, const Strategy& s) {

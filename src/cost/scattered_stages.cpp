@@ -120,7 +120,7 @@ Status scattered_stage(const Plan& plan, const Cluster& cluster) {
                      "consecutive devices of one node group, in order tp-cp-dp-pp", ""};
     }
   }
-  return std::nullopt;
+  return {};
 }
 
 std::shared_ptr<const GroupPaths> group_paths(const Cluster& cluster) {

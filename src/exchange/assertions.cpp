@@ -160,7 +160,7 @@ Result<std::vector<AssertionTable>> read_assertions(std::string_view yaml, const
   std::vector<AssertionTable> out;
   root.each("formats", true, [&](Reader& r) { out.push_back(read_table(r)); });
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return out;
 }
 
@@ -208,19 +208,19 @@ Status broken_assertions(const AssertionTable& table, const ConfigurationRequest
     add(expected, cat(rule.says, " (", rule.source, ")"));
     add(hints, rule.hint);
   }
-  if (broken.empty()) return std::nullopt;
+  if (broken.empty()) return {};
   return Error{ErrorKind::check_failed, request.name, cat("settings that violate ", broken),
                cat("what ", table.version, " asserts: ", expected), hints};
 }
 
 Result<ImportedConfiguration> with_assertions(Result<ImportedConfiguration> read, const Status& broken) {
-  if (!broken) return read;
-  ESPALIER_CHECK(!broken->found.empty() && !broken->expected.empty());
-  if (read) return *broken;
+  if (broken.ok()) return read;
+  ESPALIER_CHECK(!broken.error().found.empty() && !broken.error().expected.empty());
+  if (read) return broken.error();
   const auto both = [](const std::string& a, const std::string& b) { return a.empty() || b.empty() ? a + b : a + "; " + b; };
   const Error& refused = read.error();
-  return Error{broken->kind, refused.where, both(refused.found, broken->found), both(refused.expected, broken->expected),
-               both(refused.hint, broken->hint)};
+  return Error{broken.error().kind, refused.where, both(refused.found, broken.error().found),
+               both(refused.expected, broken.error().expected), both(refused.hint, broken.error().hint)};
 }
 
 }  // namespace espalier::exchange

@@ -134,19 +134,20 @@ AssertionTable table_of(const std::string& rows) {
 TEST(Assertions, TermsAreArithmetic) {
   const AssertionTable table =
       table_of("      - {id: W, says: divides, when: [], needs: [world_size % all = 0], source: \"x.py:1\", hint: h}\n");
-  EXPECT_FALSE(broken_assertions(table, on_eight(), {{"tp", "4", 1, 0}}));
+  EXPECT_TRUE(broken_assertions(table, on_eight(), {{"tp", "4", 1, 0}}).ok());
   const auto broken = broken_assertions(table, on_eight(), {{"tp", "3", 1, 0}});
-  ASSERT_TRUE(broken);
-  EXPECT_EQ(broken->found, "settings that violate W");
-  EXPECT_EQ(broken->expected, "what X 1 asserts: divides (x.py:1)");
-  EXPECT_EQ(broken->hint, "h");
-  EXPECT_FALSE(broken_assertions(table, on_eight(), {}));                         // tp is unknown and decides nothing
-  EXPECT_FALSE(broken_assertions(table, on_eight({"tp"}), {{"tp", "3", 1, 0}}));  // ignored
+  ASSERT_FALSE(broken.ok());
+  EXPECT_EQ(broken.error().found, "settings that violate W");
+  EXPECT_EQ(broken.error().expected, "what X 1 asserts: divides (x.py:1)");
+  EXPECT_EQ(broken.error().hint, "h");
+  // tp is unknown and decides nothing.
+  EXPECT_TRUE(broken_assertions(table, on_eight(), {}).ok());
+  EXPECT_TRUE(broken_assertions(table, on_eight({"tp"}), {{"tp", "3", 1, 0}}).ok());  // ignored
 }
 
 TEST(Assertions, FlagsAreOnOrOff) {
   const AssertionTable table = table_of("      - {id: A, says: a, when: [a, \"!b\"], needs: [c, kind = full], source: s}\n");
-  const auto broken = [&](std::vector<Setting> settings) { return broken_assertions(table, on_eight(), settings).has_value(); };
+  const auto broken = [&](std::vector<Setting> settings) { return !broken_assertions(table, on_eight(), settings).ok(); };
   EXPECT_TRUE(broken({{"a", "True", 1}, {"kind", "part", 2}}));
   EXPECT_FALSE(broken({{"a", "True", 1}}));  // kind is unknown
   EXPECT_FALSE(broken({{"a", "False", 1}, {"kind", "part", 2}}));

@@ -134,7 +134,7 @@ Result<KeyTable> read_key_table(std::string_view yaml, const std::string& where)
     out.programs.push_back(std::move(program));
   });
   in.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   if (fault.empty()) fault = index_of(out);
   if (fault.empty()) fault = broken_reference(out);
   if (!fault.empty()) return Error{ErrorKind::bad_input, where, fault, "one row per key, with one verdict", ""};

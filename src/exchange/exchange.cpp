@@ -25,7 +25,7 @@ namespace {
 Importer plan_json();
 
 Result<ImportedPlan> read_plan(const ImportRequest& request) {
-  if (Status error = exchange::refused(plan_json(), request)) return *error;
+  if (Status status = exchange::refused(plan_json(), request); !status.ok()) return status.error();
   const ImportFile& file = exchange::required_file(request, "plan");
   auto plan = plan_from_json(file.text, file.name);
   if (!plan) return plan.error();

@@ -85,7 +85,7 @@ class FlagScan {
   FlagScan(ShellScript script, const std::string& where) : script_(std::move(script)), words_(script_.words), where_(where) {}
 
   Result<FlagLines> read() {
-    for (std::size_t i = 0; i < words_.size() && !error_;) {
+    for (std::size_t i = 0; i < words_.size() && status_.ok();) {
       const ShellToken& token = words_[i].token;
       if (is_subcommand(words_[i]))
         add({"activation_checkpoint.mode", plain_key(token.text.substr(token.text.find(':') + 1)), token.line, token.condition});
@@ -98,7 +98,7 @@ class FlagScan {
         }
       i = is_flag(words_[i]) ? flag(i) : i + 1;
     }
-    if (error_) return *error_;
+    if (!status_.ok()) return status_.error();
     if (out_.flags.empty())
       return Error{ErrorKind::bad_input, where_, "no flag", "flags such as --tensor-model-parallel-size 8",
                    cat("a list of flags, a launch script with flags, or a log with the printed arguments", sources())};
@@ -199,14 +199,14 @@ class FlagScan {
     }
     if (!fresh && at->second.value != setting.value && has_no_effect(setting.key)) return;
     if (!fresh && at->second.value != setting.value) {
-      error_ =
+      status_ =
           Error{ErrorKind::bad_input, cat(where_, ":", setting.line), cat(setting.written, " ", base::in_quotes(setting.value)),
                 cat(base::in_quotes(at->second.value), ", as in line ", at->second.line), "one value per flag"};
       return;
     }
     if (!fresh) return;
     if (out_.flags.size() == kMostFlags) {
-      error_ = Error{ErrorKind::bad_input, cat(where_, ":", setting.line), cat("more than ", kMostFlags, " flags"), "fewer", ""};
+      status_ = Error{ErrorKind::bad_input, cat(where_, ":", setting.line), cat("more than ", kMostFlags, " flags"), "fewer", ""};
       return;
     }
     out_.flags.push_back(std::move(setting));
@@ -217,7 +217,7 @@ class FlagScan {
   const std::string& where_;
   std::map<std::string, Setting> seen_;
   FlagLines out_;
-  Status error_;
+  Status status_;
 };
 
 }  // namespace
@@ -229,7 +229,7 @@ ShellContext shell_context(const ConfigurationRequest& request) {
 }
 
 Result<FlagLines> read_flag_lines(std::string_view text, const std::string& where, const ShellContext& context) {
-  if (Status problem = base::check_text(text, where, kMostScriptBytes)) return *problem;
+  if (Status status = base::check_text(text, where, kMostScriptBytes); !status.ok()) return status.error();
   auto script = read_shell_script(text, where, context);
   if (!script) return script.error();
   return FlagScan(std::move(*script), where).read();

@@ -19,14 +19,14 @@ constexpr std::int64_t kMiB = 1 << 20;
 Result<Plan> plan_of_job(const galvatron::StrategyDocument& document, const Job& job, SequenceParallel tensor_groups) {
   auto plan = galvatron::plan_of(document, job.model, job.cluster, job.training, tensor_groups);
   if (!plan) return plan;
-  if (Status error = embed_job(job, *plan)) return *error;
+  if (Status status = embed_job(job, *plan); !status.ok()) return status.error();
   return plan;
 }
 
 // ---- the strategy file --------------------------------------------------------------------------------------------
 
 Result<ImportedPlan> read_strategy(const ImportRequest& request) {
-  if (Status error = refused(galvatron_strategy(), request)) return *error;
+  if (Status status = refused(galvatron_strategy(), request); !status.ok()) return status.error();
   const ImportFile& file = required_file(request, "strategy");
   std::vector<std::string> unread;
   const auto document = galvatron::read_strategy_document(file.text, file.name, &unread);
@@ -59,7 +59,8 @@ std::optional<FormatFault> strategy_fault(const Job& job, const Plan& plan) {
 }
 
 Result<std::string> write_strategy(const ExportRequest& request) {
-  if (Status refused = unsupported(request.plan)) return *refused;  // a fault of the plan, whatever the format
+  // A fault of the plan, whatever the format.
+  if (Status status = unsupported(request.plan); !status.ok()) return status.error();
   if (const auto broken = strategy_fault(request.job, request.plan)) return to_error(*broken, galvatron_export());
   const auto document = galvatron::document_of(request.plan);
   ESPALIER_CHECK(document.ok());  // the plan keeps its rules
@@ -72,21 +73,26 @@ template <class T>
 Status read_into(const ImportRequest& request, const char* role, Result<T> (*read)(std::string_view, const std::string&),
                  T& out) {
   const ImportFile* file = file_of(request, role);
-  if (file == nullptr) return std::nullopt;
+  if (file == nullptr) return {};
   auto value = read(file->text, file->name);
   if (!value) return value.error();
   out = std::move(*value);
-  return std::nullopt;
+  return {};
 }
 
 Result<galvatron::ProfileFiles> read_files(const ImportRequest& request) {
   galvatron::ProfileFiles files;
-  if (Status e = read_into(request, "computation", galvatron::read_computation_profile, files.computation)) return *e;
-  if (Status e = read_into(request, "memory", galvatron::read_memory_profile, files.memory)) return *e;
-  if (Status e = read_into(request, "allreduce", galvatron::read_all_reduce_bandwidth, files.all_reduce)) return *e;
-  if (Status e = read_into(request, "p2p", galvatron::read_p2p_bandwidth, files.p2p)) return *e;
-  if (Status e = read_into(request, "overlap", galvatron::read_overlap_coefficient, files.overlap_slowdown)) return *e;
-  if (Status e = read_into(request, "sp", galvatron::read_collective_times, files.collectives)) return *e;
+  if (Status status = read_into(request, "computation", galvatron::read_computation_profile, files.computation); !status.ok())
+    return status.error();
+  if (Status status = read_into(request, "memory", galvatron::read_memory_profile, files.memory); !status.ok())
+    return status.error();
+  if (Status status = read_into(request, "allreduce", galvatron::read_all_reduce_bandwidth, files.all_reduce); !status.ok())
+    return status.error();
+  if (Status status = read_into(request, "p2p", galvatron::read_p2p_bandwidth, files.p2p); !status.ok()) return status.error();
+  if (Status status = read_into(request, "overlap", galvatron::read_overlap_coefficient, files.overlap_slowdown); !status.ok())
+    return status.error();
+  if (Status status = read_into(request, "sp", galvatron::read_collective_times, files.collectives); !status.ok())
+    return status.error();
   return files;
 }
 
@@ -165,7 +171,7 @@ Exporter galvatron_export() {
 
 Result<ProfiledImport> plan_by_profile(const ImportRequest& request) {
   const Importer format = galvatron_profile();
-  if (Status error = refused(format, request)) return *error;
+  if (Status status = refused(format, request); !status.ok()) return status.error();
   const auto files = read_files(request);
   if (!files) return files.error();
   const auto options = options_of(request);

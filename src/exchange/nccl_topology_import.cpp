@@ -83,7 +83,7 @@ class NcclTopology {
       else if (child.type() == pugi::node_element && std::strcmp(child.name(), "nic") != 0)
         fail(child, cat("<", child.name(), "> directly below <system>"), "<cpu>");
     }
-    if (error_) return *error_;
+    if (!status_.ok()) return status_.error();
     if (gpus_.empty()) return fault(system.offset_debug(), "no <gpu>", "at least one, below <pci>", "");
     return links();
   }
@@ -102,8 +102,8 @@ class NcclTopology {
             std::move(hint)};
   }
   void fail(const pugi::xml_node& node, std::string found, std::string expected) {
-    if (!error_)
-      error_ = fault(node.offset_debug(), std::move(found), std::move(expected), "NCCL_TOPO_DUMP_FILE writes a valid one");
+    if (status_.ok())
+      status_ = fault(node.offset_debug(), std::move(found), std::move(expected), "NCCL_TOPO_DUMP_FILE writes a valid one");
   }
 
   std::int64_t number(const pugi::xml_node& node, const char* name, std::int64_t low, std::int64_t high) {
@@ -138,7 +138,7 @@ class NcclTopology {
   void walk(const pugi::xml_node& parent, std::vector<std::size_t>& above, double slot, int depth) {
     if (depth > kDeepestElement) return fail(parent, cat("elements ", depth, " deep"), cat("at most ", kDeepestElement));
     for (const pugi::xml_node child : parent.children()) {
-      if (error_ || child.type() != pugi::node_element) continue;
+      if (!status_.ok() || child.type() != pugi::node_element) continue;
       const std::string name = child.name();
       if (name == "pci") {
         pci(child, above, slot, depth);
@@ -268,7 +268,7 @@ class NcclTopology {
   bool amd_ = false;
   std::size_t cpus_ = 0, places_ = 0;
   double socket_ = 0;
-  Status error_;
+  Status status_;
 };
 
 struct GpuArchitecture {
@@ -330,8 +330,9 @@ Result<ImportedCluster> read_nccl_topology(const ClusterRequest& request) {
   NcclTopology topology(request);
   const auto links = topology.read();
   if (!links) return links.error();
-  if (Status error = topology.amd() ? other_amd_device(request, topology.gcn()) : other_device(request, topology.sm()))
-    return *error;
+  if (Status status = topology.amd() ? other_amd_device(request, topology.gcn()) : other_device(request, topology.sm());
+      !status.ok())
+    return status.error();
   return cluster_of(*links, request);
 }
 

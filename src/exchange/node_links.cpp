@@ -79,7 +79,7 @@ class NodeLinksImport {
     auto usual = usual_cluster(request_.device, std::max<std::int64_t>(1, request_.nodes), n);
     if (!usual) return usual.error();
     out_.cluster = std::move(*usual);
-    if (Status error = of_another_device(group().device.name)) return *error;
+    if (Status status = of_another_device(group().device.name); !status.ok()) return status.error();
     if (request_.nodes == 0) note("one node, because the file describes one: --nodes N sets the number");
     if (n > 1) inside();
     if (out_.cluster.nodes() > 1) network();

@@ -94,7 +94,7 @@ Result<PlanSettings> plan_settings(const std::string& format, const Job& job, co
   ESPALIER_CHECK(!format.empty());
   for (const SettingsFormat& row : kSettingsFormats) {
     if (row.name != format) continue;
-    if (auto error = refused(row.exporter, job, plan)) return *error;
+    if (Status status = refused(row.exporter, job, plan); !status.ok()) return status.error();
     const ExportRequest request{job, plan};
     return row.settings({request, plan.only_pipeline()});
   }

@@ -209,7 +209,7 @@ Result<std::string> input_text(const std::string& file, const char* key, const C
     const auto change = job::parse_override(override);
     if (!change) return change.error();
     if (change->path.size() < 2 || change->path.front() != key) continue;
-    if (Status error = job::apply_override(document->root, *change, 1)) return *error;
+    if (Status status = job::apply_override(document->root, *change, 1); !status.ok()) return status.error();
   }
   return base::to_json(document->root);
 }
@@ -266,7 +266,7 @@ Result<Job> job_of(const ImportedConfiguration& c, const ConfigurationInputs& in
     return error;
   }
   if (!inputs.model.empty())
-    if (Status error = other_sizes(c, job->model)) return *error;
+    if (Status status = other_sizes(c, job->model); !status.ok()) return status.error();
   return job;
 }
 
@@ -307,17 +307,18 @@ Result<Plan> plan_of(const Job& job, const ImportedConfiguration& c) {
   const EngineModel* engine = engine_of(job);
   if (engine == nullptr) return Error{ErrorKind::bad_input, c.name, cat("the engine ", job.engine), "a known engine", ""};
   const auto [strategy, schedule] = completed_configuration(job, c);
-  if (Status broken = planner::illegal(job, *engine, for_rules(job, c, strategy, schedule), schedule)) {
-    broken->kind = ErrorKind::check_failed;
-    broken->where = c.name;
-    return *broken;
+  if (Status status = planner::illegal(job, *engine, for_rules(job, c, strategy, schedule), schedule); !status.ok()) {
+    Error error = status.error();
+    error.kind = ErrorKind::check_failed;
+    error.where = c.name;
+    return error;
   }
   Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine->name, strategy, schedule, engine->split);
   Pipeline& pipeline = plan.only_pipeline();
-  if (Status error = uneven_layers(job, c, *engine, pipeline)) return *error;
-  if (Status error = cut(job, c, pipeline)) return *error;
-  if (Status error = exchange::embed_job(job, plan)) return *error;
-  if (Status error = validate(plan)) return *error;
+  if (Status status = uneven_layers(job, c, *engine, pipeline); !status.ok()) return status.error();
+  if (Status status = cut(job, c, pipeline); !status.ok()) return status.error();
+  if (Status status = exchange::embed_job(job, plan); !status.ok()) return status.error();
+  if (Status status = validate(plan); !status.ok()) return status.error();
   return plan;
 }
 

@@ -53,7 +53,7 @@ Status refused(const Importer& format, const ImportRequest& request) {
     if (!has(format.options, name))
       return Error{ErrorKind::usage, where, base::cat("the option \"", name, "\""),
                    base::cat("one of ", names_of(format.options)), ""};
-  return std::nullopt;
+  return {};
 }
 
 std::string option_of(const Importer& format, const ImportRequest& request, const std::string& name) {
@@ -80,7 +80,7 @@ Status embed_job(const Job& job, Plan& plan) {
   ESPALIER_CHECK(plan.training == job.training);  // the embedded inputs must match those of the import
   plan.engine = (*engine)->name;
   planner::stamp_inputs(job, plan);
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace espalier::exchange

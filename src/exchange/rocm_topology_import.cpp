@@ -40,9 +40,9 @@ class RocmTables {
 
   Result<NodeLinks> read() {
     runlog::each_line(request_.text, [&](std::int64_t number, std::string_view line) {
-      if (!error_) take(number, line);
+      if (status_.ok()) take(number, line);
     });
-    if (error_) return *error_;
+    if (!status_.ok()) return status_.error();
     if (types_.empty())
       return Error{ErrorKind::bad_input, request_.name, "no table \"Link Type between two GPUs\"",
                    "the complete output of `rocm-smi --showtopo`",
@@ -52,7 +52,7 @@ class RocmTables {
 
  private:
   void fail(std::int64_t line, std::string found, std::string expected, std::string hint = "is the pasted text truncated?") {
-    error_ = Error{ErrorKind::bad_input, cat(request_.name, ":", line), std::move(found), std::move(expected), std::move(hint)};
+    status_ = Error{ErrorKind::bad_input, cat(request_.name, ":", line), std::move(found), std::move(expected), std::move(hint)};
   }
 
   void take(std::int64_t number, std::string_view line) {
@@ -124,20 +124,20 @@ class RocmTables {
                  ? cat("no row of GPU", i)
                  : cat(row->second.cells.size(), row->second.cells.size() == 1 ? " cell" : " cells", " in the row of GPU", i),
              cat("a row of ", n, n == 1 ? " cell" : " cells", " for each of GPU0 to GPU", n - 1));
-        return *error_;
+        return status_.error();
       }
     }
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < n; ++j) {
         if (i == j) continue;
         const auto direct = linked(i, j);
-        if (!direct) return *error_;
+        if (!direct) return status_.error();
         out.nvlinks[i][j] = *direct ? 1 : 0;
         out.path[i][j] = path(i, j);
         if (j < i && out.nvlinks[i][j] != out.nvlinks[j][i]) {
           fail(types_.at(i).line, cat("GPU", i, " to GPU", j, " differs from the opposite direction"),
                "the same in both directions", "is a cell missing?");
-          return *error_;
+          return status_.error();
         }
       }
     return out;
@@ -147,11 +147,11 @@ class RocmTables {
   Table table_ = Table::none;
   std::map<std::size_t, RocmTableRow> weights_, types_;
   std::map<std::size_t, double> processors_;
-  Status error_;
+  Status status_;
 };
 
 Result<ImportedCluster> read_rocm_topology(const ClusterRequest& request) {
-  if (Status error = runlog::check_size(request.text, request.name)) return *error;
+  if (Status status = runlog::check_size(request.text, request.name); !status.ok()) return status.error();
   if (request.device.empty())
     return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the tables do not state",
                  "--device mi300x"};

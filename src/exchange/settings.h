@@ -128,7 +128,7 @@ class SettingReader {
   /// This is the index in `keys_` of the setting last found to be "auto", while nothing was taken for it yet.
   std::optional<std::size_t> filled_;
   std::vector<Fault> errors_;
-  Status lacking_;  ///< everything that the file lacks
+  std::optional<Error> lacking_;  ///< everything that the file lacks
   bool lacks_files_ = false;
 };
 

@@ -40,7 +40,7 @@ class Sources {
     for (const ShellFile& file : context_.files)
       if (used_.insert(file.name).second) include(file, 1, 1, all);
     all.insert(all.end(), own.begin(), own.end());
-    if (error_) return *error_;
+    if (!status_.ok()) return status_.error();
     return all;
   }
 
@@ -83,7 +83,7 @@ class Sources {
   void include(const ShellFile& file, std::int64_t line, int depth, std::vector<ShellToken>& out) {
     auto tokens = read_shell_words(file.text, file.name);
     if (!tokens) {
-      if (!error_) error_ = tokens.error();
+      if (status_.ok()) status_ = tokens.error();
       return;
     }
     for (ShellToken& token : joined(*tokens, depth)) {
@@ -97,7 +97,7 @@ class Sources {
   const ShellContext& context_;
   ShellScript& out_;
   std::set<std::string> used_;
-  Status error_;
+  Status status_;
 };
 
 // ---- commands -----------------------------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ class ShellTokenizer {
       : text_(text), where_(where), base_(base) {}
 
   Result<std::vector<ShellToken>> read() {
-    while (at_ < text_.size() && !error_) step();
+    while (at_ < text_.size() && status_.ok()) step();
     end_word();
-    if (error_) return *error_;
+    if (!status_.ok()) return status_.error();
     return std::move(tokens_);
   }
 
@@ -170,7 +170,7 @@ class ShellTokenizer {
   void quote(char mark) {
     const std::size_t end = end_of_quote(at_, mark);
     if (end == std::string_view::npos) {
-      error_ = Error{ErrorKind::bad_input, cat(where_, ":", line_), "an unclosed quote", "a closing quote", ""};
+      status_ = Error{ErrorKind::bad_input, cat(where_, ":", line_), "an unclosed quote", "a closing quote", ""};
       return;
     }
     begin_word(at_ - 1);
@@ -225,7 +225,7 @@ class ShellTokenizer {
   std::string here_;        ///< the word that ends a here-document, which begins in the next line
   std::optional<ShellToken> word_;
   std::vector<ShellToken> tokens_;
-  Status error_;
+  Status status_;
 };
 
 }  // namespace

@@ -91,7 +91,7 @@ Status add_part(std::string_view part, const std::string& where, std::vector<std
       const auto ranges = parts_of(part.substr(i + 1, close - i - 1), where);
       if (!ranges) return ranges.error();
       for (const std::string_view range : *ranges)
-        if (Status error = add_range(range, where, pieces)) return error;
+        if (Status status = add_range(range, where, pieces); !status.ok()) return status;
       i = close + 1;
     }
     if (names.size() * pieces.size() > kMostHosts || names.front().size() + pieces.front().size() > kMostLetters)
@@ -157,10 +157,10 @@ struct HostFile {
 
 Result<HostFile> host_file(const ClusterRequest& request) {
   HostFile out;
-  Status error;
+  Status status;
   runlog::each_line(request.text, [&](std::int64_t number, std::string_view line) {
     std::string_view text = runlog::trimmed(line);
-    if (error || text.empty() || text.starts_with('#')) return;
+    if (!status.ok() || text.empty() || text.starts_with('#')) return;
     const std::string where = cat(request.name, ":", number);
     if (text.starts_with("export ")) text = runlog::trimmed(text.substr(7));
     const std::size_t equals = text.find('=');
@@ -173,11 +173,11 @@ Result<HostFile> host_file(const ClusterRequest& request) {
       if (devices)
         out.devices = *devices;
       else
-        error = devices.error();
+        status = devices.error();
     } else if (key == "SLURM_NNODES" || key == "SLURM_JOB_NUM_NODES") {
       const auto nodes = runlog::whole_integer(value);
       if (!nodes || *nodes < 1 || *nodes > static_cast<std::int64_t>(kMostHosts))
-        error =
+        status =
             fault(where, cat(key, "=", value.substr(0, 40)), cat("a number from 1 to ", static_cast<std::int64_t>(kMostHosts)));
       out.nodes = nodes.value_or(0);
       out.line = number;
@@ -185,16 +185,16 @@ Result<HostFile> host_file(const ClusterRequest& request) {
       if (!key.empty() && !out.hosts.empty()) return;  // both names of one list
       auto hosts = expand_hosts(value, where);
       if (!hosts)
-        error = hosts.error();
+        status = hosts.error();
       else if (out.hosts.size() + hosts->size() > kMostHosts)  // checked here, because every line may have as many
-        error = fault(where, "too many hosts", cat("at most ", static_cast<std::int64_t>(kMostHosts)));
+        status = fault(where, "too many hosts", cat("at most ", static_cast<std::int64_t>(kMostHosts)));
       else
         out.hosts.insert(out.hosts.end(), hosts->begin(), hosts->end());
     }
   });
-  if (error) return *error;
+  if (!status.ok()) return status.error();
   if (out.hosts.empty()) return fault(request.name, "no host", "a host list, node[01-16,20], or SLURM_JOB_NODELIST=…");
-  if (Status twice = repeated(out.hosts, request.name)) return *twice;
+  if (Status status = repeated(out.hosts, request.name); !status.ok()) return status.error();
   if (out.nodes > 0 && out.nodes != static_cast<std::int64_t>(out.hosts.size()))
     return fault(cat(request.name, ":", out.line), cat(out.nodes, " nodes"),
                  cat(static_cast<std::int64_t>(out.hosts.size()), ", as in the list"));
@@ -202,8 +202,8 @@ Result<HostFile> host_file(const ClusterRequest& request) {
 }
 
 Result<ImportedCluster> read_hosts(const ClusterRequest& request) {
-  if (Status error = runlog::check_size(request.text, request.name)) return *error;
-  if (Status error = device_missing(request)) return *error;
+  if (Status status = runlog::check_size(request.text, request.name); !status.ok()) return status.error();
+  if (Status status = device_missing(request); !status.ok()) return status.error();
   const auto file = host_file(request);
   if (!file) return file.error();
   if (request.nodes > 0 && request.nodes != static_cast<std::int64_t>(file->hosts.size()))
@@ -239,38 +239,38 @@ std::map<std::string, std::string> fields_of(std::string_view line) {
 
 Result<Tree> tree_of(const ClusterRequest& request) {
   Tree out;
-  Status error;
+  Status status;
   std::set<std::string> names;
   std::size_t all = 0;
   runlog::each_line(request.text, [&](std::int64_t number, std::string_view line) {
     const std::string_view text = runlog::trimmed(line.substr(0, line.find('#')));
-    if (error || text.empty()) return;
+    if (!status.ok() || text.empty()) return;
     const std::string where = cat(request.name, ":", number);
     const auto fields = fields_of(text);
     const bool block = fields.contains("blockname");
     if (!block && !fields.contains("switchname")) {
-      if (!fields.contains("blocksizes")) error = fault(where, shown(text), "SwitchName=… or BlockName=…");
+      if (!fields.contains("blocksizes")) status = fault(where, shown(text), "SwitchName=… or BlockName=…");
       return;
     }
     const std::string& name = fields.at(block ? "blockname" : "switchname");
-    if (!sound_name(name)) error = fault(where, cat("the name ", shown(name)), "letters, digits, '-', '_' and '.'");
-    if (error) return;
-    if (!names.insert(name).second) error = fault(where, cat("a second ", shown(name)), "every switch once");
+    if (!sound_name(name)) status = fault(where, cat("the name ", shown(name)), "letters, digits, '-', '_' and '.'");
+    if (!status.ok()) return;
+    if (!names.insert(name).second) status = fault(where, cat("a second ", shown(name)), "every switch once");
     if (!fields.contains("nodes")) {
-      if (!fields.contains("switches")) error = fault(where, cat(shown(name), " without nodes"), "Nodes=… or Switches=…");
+      if (!fields.contains("switches")) status = fault(where, cat(shown(name), " without nodes"), "Nodes=… or Switches=…");
       return;
     }
     auto hosts = expand_hosts(fields.at("nodes"), where);
     if (!hosts) {
-      error = hosts.error();
+      status = hosts.error();
       return;
     }
     all += hosts->size();
-    if (all > kMostHosts) error = fault(where, "too many hosts", cat("at most ", static_cast<std::int64_t>(kMostHosts)));
+    if (all > kMostHosts) status = fault(where, "too many hosts", cat("at most ", static_cast<std::int64_t>(kMostHosts)));
     out.blocks = out.blocks || block;
     out.leaves.push_back({name, number, std::move(*hosts)});
   });
-  if (error) return *error;
+  if (!status.ok()) return status.error();
   if (out.leaves.empty()) return fault(request.name, "no switch with nodes", "lines such as SwitchName=s0 Nodes=tux[0-3]");
   std::set<std::string_view> seen;
   for (const LeafSwitch& leaf : out.leaves)
@@ -325,14 +325,14 @@ void add_leaf_level(const Tree& tree, double oversubscription, ImportedCluster& 
 }
 
 Result<ImportedCluster> read_topology(const ClusterRequest& request) {
-  if (Status error = runlog::check_size(request.text, request.name)) return *error;
-  if (Status error = device_missing(request)) return *error;
+  if (Status status = runlog::check_size(request.text, request.name); !status.ok()) return status.error();
+  if (Status status = device_missing(request); !status.ok()) return status.error();
   auto tree = tree_of(request);
   if (!tree) return tree.error();
   if (!(request.oversubscription >= 1 && request.oversubscription <= kMostOversubscription))
     return Error{ErrorKind::usage, "--oversubscription", base::six_digits(request.oversubscription),
                  cat("a number from 1 to ", base::six_digits(kMostOversubscription)), "2 means 2:1"};
-  if (Status error = restrict(*tree, request)) return *error;
+  if (Status status = restrict(*tree, request); !status.ok()) return status.error();
   std::size_t hosts = 0;
   for (const LeafSwitch& leaf : tree->leaves) hosts += leaf.hosts.size();
   auto out = of_hosts(request, hosts, request.devices_per_node);
@@ -354,7 +354,7 @@ Result<std::vector<std::string>> expand_hosts(std::string_view list, const std::
   if (!parts) return parts.error();
   std::vector<std::string> out;
   for (const std::string_view part : *parts)
-    if (Status error = add_part(runlog::trimmed(part), where, out)) return *error;
+    if (Status status = add_part(runlog::trimmed(part), where, out); !status.ok()) return status.error();
   ESPALIER_CHECK(!out.empty() && out.size() <= kMostHosts);
   return out;
 }

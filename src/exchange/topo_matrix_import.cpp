@@ -87,9 +87,9 @@ class Matrix {
 
   Result<NodeLinks> read() {
     runlog::each_line(request_.text, [&](std::int64_t number, std::string_view line) {
-      if (!error_ && !done_) take(number, line);
+      if (status_.ok() && !done_) take(number, line);
     });
-    if (error_) return *error_;
+    if (!status_.ok()) return status_.error();
     if (columns_.empty())
       return Error{ErrorKind::bad_input, request_.name, "no line with GPU0 and the other columns",
                    "the matrix that `nvidia-smi topo -m` prints", ""};
@@ -98,9 +98,9 @@ class Matrix {
 
  private:
   void fail(std::int64_t line, std::string found, std::string expected) {
-    if (!error_)
-      error_ = Error{ErrorKind::bad_input, cat(request_.name, ":", line), std::move(found), std::move(expected),
-                     "paste the complete output of `nvidia-smi topo -m`"};
+    if (status_.ok())
+      status_ = Error{ErrorKind::bad_input, cat(request_.name, ":", line), std::move(found), std::move(expected),
+                      "paste the complete output of `nvidia-smi topo -m`"};
   }
 
   void take(std::int64_t number, std::string_view line) {
@@ -169,7 +169,7 @@ class Matrix {
       out.nvlinks.push_back(std::move(nvlinks));
       out.path.push_back(std::move(path));
     }
-    if (Status error = asymmetric(out)) return *error;
+    if (Status status = asymmetric(out); !status.ok()) return status.error();
     out.shown = links_shown(request_.text);
     add_nics(places, out);
     return out;
@@ -208,11 +208,11 @@ class Matrix {
   std::map<std::string, TopologyRow> rows_;
   std::size_t gpus_ = 0;
   bool done_ = false;
-  Status error_;
+  Status status_;
 };
 
 Result<ImportedCluster> read_topo_matrix(const ClusterRequest& request) {
-  if (Status error = runlog::check_size(request.text, request.name)) return *error;
+  if (Status status = runlog::check_size(request.text, request.name); !status.ok()) return status.error();
   if (request.device.empty())
     return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the matrix does not state",
                  "--device h100-sxm-80gb"};

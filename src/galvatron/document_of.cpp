@@ -76,7 +76,7 @@ Result<std::vector<FileLayer>> placed_layers(const Pipeline& pipeline, std::vect
     for (std::size_t k = 0; k < ranges.size(); ++k) {
       const LayerRange& range = ranges[k];
       const std::string where = stage_at(i) + ".layers[" + std::to_string(k) + "].strategy";
-      if (Status e = check_strategy(range.strategy, where)) return *e;
+      if (Status status = check_strategy(range.strategy, where); !status.ok()) return status.error();
       std::int32_t again = range.strategy.recompute.layers;
       for (std::int32_t l = range.first; l <= range.last; ++l) {
         const bool block = l > 0 && l < last;
@@ -137,20 +137,20 @@ DocumentLayer document_layer(const FileLayer& layer) {
 }  // namespace
 
 Result<StrategyDocument> document_of(const Plan& plan) {
-  if (Status e = validate(plan)) return *e;
-  if (Status e = unsupported(plan)) return *e;
+  if (Status status = validate(plan); !status.ok()) return status.error();
+  if (Status status = unsupported(plan); !status.ok()) return status.error();
   if (const std::size_t pipelines = plan.pipelines.size(); pipelines != 1)
     return Error{ErrorKind::check_failed, "$.pipelines", std::to_string(pipelines) + " pipelines",
                  "one pipeline: a strategy file cannot express more", ""};
   const Pipeline& pipeline = plan.only_pipeline();
   const Schedule& schedule = pipeline.schedule;
-  if (Status e = check_schedule(schedule)) return *e;
-  if (Status e = check_devices(pipeline)) return *e;
+  if (Status status = check_schedule(schedule); !status.ok()) return status.error();
+  if (Status status = check_devices(pipeline); !status.ok()) return status.error();
   StrategyDocument d;
   const auto layers = placed_layers(pipeline, d.division);
   if (!layers) return layers.error();
-  if (Status e = check_tensor_groups(*layers)) return *e;
-  if (Status e = check_vocabulary(layers->front(), layers->back())) return *e;
+  if (Status status = check_tensor_groups(*layers); !status.ok()) return status.error();
+  if (Status status = check_vocabulary(layers->front(), layers->back()); !status.ok()) return status.error();
   const auto type = default_type(*layers);
   if (!type) return type.error();
   d.default_type = *type;

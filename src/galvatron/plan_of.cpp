@@ -37,12 +37,12 @@ class Conversion {
       : d_(document), model_(model), cluster_(cluster), training_(training), tensor_groups_(tensor_groups) {}
 
   Result<Plan> run() {
-    if (Status e = check_problem()) return *e;
-    if (Status e = check_layers()) return *e;
-    if (Status e = read_strategies()) return *e;
-    if (Status e = check_rules()) return *e;
+    if (Status status = check_problem(); !status.ok()) return status.error();
+    if (Status status = check_layers(); !status.ok()) return status.error();
+    if (Status status = read_strategies(); !status.ok()) return status.error();
+    if (Status status = check_rules(); !status.ok()) return status.error();
     Plan plan = assembled();
-    if (Status e = validate(plan)) return *e;
+    if (Status status = validate(plan); !status.ok()) return status.error();
     return plan;
   }
 

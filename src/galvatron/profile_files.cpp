@@ -52,7 +52,7 @@ Result<T> read_file_of(std::string_view json, const std::string& where, const st
   T out{};
   const bool any = read(root, out);
   if (sink.ok() && !any) root.fail("", "no entry of this kind", std::string(expected), "is this the right file?");
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return out;
 }
 

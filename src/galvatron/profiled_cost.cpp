@@ -194,7 +194,7 @@ Result<ProfiledModel> profiled_model(const ProfileFiles& files, const Model& mod
   out.mixed_precision = training.precision != Precision::fp32 && training.precision != Precision::tf32;
   out.sequence_parallel = !files.memory.sequence_parallel.layers.empty();
   const MemoryProfile::Set& memory = out.sequence_parallel ? files.memory.sequence_parallel : files.memory.plain;
-  if (Status error = read_types(files, memory, model, training, out)) return *error;
+  if (Status status = read_types(files, memory, model, training, out); !status.ok()) return status.error();
   const std::int64_t sequence = out.types.front().sequence;
   auto whole = other_of(memory.one_stage, "other_memory_pp_off", sequence);
   if (!whole) return whole.error();
@@ -214,7 +214,7 @@ Result<ProfiledModel> profiled_model(const ProfileFiles& files, const Model& mod
   out.p2p = files.p2p;
   out.collectives = files.collectives;
   out.overlap_slowdown = files.overlap_slowdown;
-  if (Status error = check_bandwidths(out)) return *error;
+  if (Status status = check_bandwidths(out); !status.ok()) return status.error();
   return out;
 }
 

@@ -148,7 +148,7 @@ Result<StrategyDocument> read_strategy_document(std::string_view json, const std
   if (sink.ok() && d.chunks > d.global_batch)
     r.fail("chunks", std::to_string(d.chunks), "at most global_bsz, " + std::to_string(d.global_batch),
            "a micro-batch has at least one sample");
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   if (unread) *unread = r.unread();
   return d;
 }

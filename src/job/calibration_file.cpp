@@ -172,7 +172,7 @@ bool covers(const Job& job, const profile::MeasuredOperators& measured, std::int
 /// Restricts the search to measured configurations: tensor parallelism of measured sizes, and kinds of sequence
 /// parallelism that all of them have.
 Status keep_to_measured(Job& job, const Calibration& calibration) {
-  if (calibration.operators == nullptr) return std::nullopt;
+  if (calibration.operators == nullptr) return {};
   const profile::MeasuredOperators& measured = *calibration.operators;
   Strategy whole;
   if (const auto missing = profile::not_covered(measured, job.model, whole, job.training.sequence.main))
@@ -193,7 +193,7 @@ Status keep_to_measured(Job& job, const Calibration& calibration) {
   job.search.allow["tp"] = sizes;
   job.search.allow["sp"] = kinds;
   job.search.allow["cp"] = {1};
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
@@ -218,7 +218,7 @@ Result<std::shared_ptr<const Calibration>> read_calibration(std::string_view yam
   read_evidence(r, c);
   r.ignore({"note"});
   r.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   c.source = base::to_json(document->root);
   c.hash = base::content_hash(c.source);
   c.name = name.empty() ? std::filesystem::path(where).stem().string() : name;
@@ -257,12 +257,12 @@ Status use_calibration(Job& job, std::shared_ptr<const Calibration> calibration)
     engine->measured = calibration->operators;
     if (calibration->allocator_reserve >= 0) engine->memory.allocator_reserve = calibration->allocator_reserve;
     job.engine_model = std::move(engine);
-    if (Status error = keep_to_measured(job, *calibration)) return *error;
+    if (Status status = keep_to_measured(job, *calibration); !status.ok()) return status.error();
   }
   apply_fabric(job.cluster, calibration->fabric);
   if (calibration->overlap) apply_overlap(job.cluster, *calibration->overlap);
   job.calibration = std::move(calibration);
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace espalier

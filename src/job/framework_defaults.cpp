@@ -189,7 +189,7 @@ Result<RunDefaults> read_run_defaults(std::string_view yaml, const std::string& 
   r.each("architectures", true, [&](Reader& a) { out.architectures.push_back(read_architecture(a)); });
   r.each("frameworks", true, [&](Reader& f) { out.frameworks.push_back(read_framework(f)); });
   r.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return out;
 }
 

@@ -24,9 +24,9 @@ std::string readable_name(const fs::path& path) {
 Status apply_below(Node& root, const std::string& key, const std::vector<Override>& overrides) {
   for (const Override& change : overrides) {
     if (change.path.size() < 2 || change.path.front() != key) continue;
-    if (Status error = apply_override(root, change, 1)) return error;
+    if (Status status = apply_override(root, change, 1); !status.ok()) return status;
   }
-  return std::nullopt;
+  return {};
 }
 
 bool touches(const std::string& key, const std::vector<Override>& overrides) {
@@ -45,7 +45,7 @@ Result<Input> open_file_input(const std::string& path, const std::string& key, c
   const std::string folder = fs::path(path).parent_path().string();
   Input input{std::move(document).value(), {}, readable_name(path), folder.empty() ? "." : folder};
   if (!touches(key, overrides) && (json || key != "model")) input.text = std::move(text).value();
-  if (Status error = apply_below(input.document.root, key, overrides)) return *error;
+  if (Status status = apply_below(input.document.root, key, overrides); !status.ok()) return status.error();
   return input;
 }
 
@@ -84,7 +84,7 @@ Result<Cluster> read_cluster_input(Input& input) {
   // For an inline cluster the reader's path starts at $.cluster; in a separate file at $.
   base::Reader reader(input.document, input.document.root, input.name.empty() ? "$.cluster" : "$", sink);
   Cluster cluster = cluster::read_cluster(reader, *files);
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   if (cluster.name.empty()) cluster.name = input.name;
   cluster::embed(input.document.root, *files);
   return cluster;

@@ -330,15 +330,15 @@ Error blame_override(Error error, const std::vector<Override>& overrides) {
 /// cluster.
 Status another_document(const base::Reader& reader) {
   const std::string kind = base::document_kind(reader.node());
-  if (kind.empty() || kind == "a job file") return std::nullopt;
+  if (kind.empty() || kind == "a job file") return {};
   return base::wrong_kind(kind, reader.document().where, "a job file");
 }
 
 Result<Job> read_job(base::Document& document, const std::string& base_directory, const std::vector<Override>& overrides) {
   base::ErrorSink sink;
   base::Reader reader = base::Reader::root(document, sink);
-  if (!sink.ok()) return *sink.first();
-  if (Status other = another_document(reader)) return *other;
+  if (!sink.ok()) return sink.first().error();
+  if (Status status = another_document(reader); !status.ok()) return status.error();
   refuse_unsupported(reader);
 
   Job job;
@@ -371,12 +371,12 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   if (sink.ok()) check_space_values(search, job);
   if (sink.ok()) check_shared_weights(search, job);
   if (sink.ok()) check_engine(training, job);
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   if (*calibration) {
-    if (Status error = use_calibration(job, std::move(*calibration))) return *error;
+    if (Status status = use_calibration(job, std::move(*calibration)); !status.ok()) return status.error();
   }
-  if (Status error = mean_modules(job)) return *error;
-  if (Status error = mark_trained(job.model, job.training, "")) return at_training(training, *error);
+  if (Status status = mean_modules(job); !status.ok()) return status.error();
+  if (Status status = mark_trained(job.model, job.training, ""); !status.ok()) return at_training(training, status.error());
   job.notes = notes_of(job);
   check_job(job);
   return job;
@@ -406,7 +406,7 @@ Result<Job> load_job(std::string_view text, const std::string& where, const std:
     const bool elsewhere =
         input && input->kind == NodeKind::string && (change.path.front() == "model" || change.path.front() == "cluster");
     if (elsewhere) continue;
-    if (Status error = apply_override(document->root, change)) return *error;
+    if (Status status = apply_override(document->root, change); !status.ok()) return status.error();
   }
   auto job = read_job(*document, base_directory, *changes);
   if (!job) return blame_override(job.error(), *changes);

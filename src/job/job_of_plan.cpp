@@ -34,7 +34,7 @@ Result<Job> job_of_plan(const Plan& plan) {
   job.cluster.name = plan.cluster_name;
   job::take_what_lasts(job);
   job.training = plan.training;
-  if (Status error = mark_trained(job.model, job.training, "plan: $.training")) return *error;
+  if (Status status = mark_trained(job.model, job.training, "plan: $.training"); !status.ok()) return status.error();
   job.engine = plan.engine;
   job.model_source = plan.model_source;
   job.cluster_source = plan.cluster_source;
@@ -46,7 +46,7 @@ Result<Job> job_of_plan(const Plan& plan) {
   }
   auto calibration = read_calibration(plan.calibration_source, "plan: $.calibration.source", plan.calibration_name);
   if (!calibration) return calibration.error();
-  if (Status error = use_calibration(job, std::move(*calibration))) return *error;
+  if (Status status = use_calibration(job, std::move(*calibration)); !status.ok()) return status.error();
   return job;
 }
 

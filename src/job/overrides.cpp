@@ -74,7 +74,7 @@ Status apply_override(base::Node& root, const Override& change, std::size_t dept
     } else if (node->kind == base::NodeKind::mapping) {
       if (i + 1 == change.path.size() && change.value.kind == base::NodeKind::null) {
         remove_member(*node, name);
-        return std::nullopt;
+        return {};
       }
       node = &member_of(*node, name);
     } else {
@@ -82,7 +82,7 @@ Status apply_override(base::Node& root, const Override& change, std::size_t dept
     }
   }
   *node = change.value;
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace espalier::job

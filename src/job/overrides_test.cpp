@@ -17,8 +17,8 @@ std::string changed(const std::string& yaml, const std::string& change) {
   auto document = base::read_yaml(yaml, "job.yaml");
   const auto parsed = parse_override(change);
   if (!parsed) return parsed.error().message();
-  const Status error = apply_override(document->root, *parsed);
-  return error ? error->message() : base::to_json(document->root);
+  const Status status = apply_override(document->root, *parsed);
+  return !status.ok() ? status.error().message() : base::to_json(document->root);
 }
 
 TEST(Overrides, PathAndValueAreRead) {
@@ -65,7 +65,7 @@ TEST(Overrides, DepthSkipsWhatWasWalked) {
   auto document = base::read_yaml("{hidden_size: 8}", "config.json");
   const auto change = parse_override("model.hidden_size=16");
   ASSERT_TRUE(change);
-  ASSERT_FALSE(apply_override(document->root, *change, 1));
+  ASSERT_TRUE(apply_override(document->root, *change, 1).ok());
   EXPECT_EQ(base::to_json(document->root), R"({"hidden_size": 16})");
 }
 

@@ -20,15 +20,15 @@ Error unknown_value(const std::string& field, const std::string& value, const st
 }
 
 /// Returns the ordinal of an enum's value by name; the sink keeps the first bad one.
-std::int64_t value_of(const std::string& dimension, const std::string& text, Status& error) {
+std::int64_t value_of(const std::string& dimension, const std::string& text, Status& status) {
   if (const auto value = value_of_name(dimension, text)) return *value;
   std::vector<std::string> words;
   for (std::int64_t v = 0; v < enum_size(*parse_dimension(dimension)); ++v) words.push_back(value_name(dimension, v));
-  if (!error) error = unknown_value(dimension, text, words);
+  if (status.ok()) status = unknown_value(dimension, text, words);
   return 0;
 }
 
-Overlap read_overlap(const std::string& list, Status& error) {
+Overlap read_overlap(const std::string& list, Status& status) {
   Overlap overlap;
   std::istringstream words(list);
   for (std::string word; std::getline(words, word, ',');) {
@@ -40,29 +40,29 @@ Overlap read_overlap(const std::string& list, Status& error) {
       overlap.p2p = true;
     else if (word == "tp")
       overlap.tp = true;
-    else if (word != "none" && !error)
-      error = unknown_value("overlap", word, {"grad", "param", "p2p", "tp", "none"});
+    else if (word != "none" && status.ok())
+      status = unknown_value("overlap", word, {"grad", "param", "p2p", "tp", "none"});
   }
   return overlap;
 }
 
 /// Reads "none", "selective", "full", or modules of a block: "layernorm,moe_act".
-Recompute read_recompute(const std::string& words, Status& error) {
+Recompute read_recompute(const std::string& words, Status& status) {
   if (const auto kind = value_of_name("recompute", words)) return {static_cast<RecomputeKind>(*kind)};
   if (const auto modules = parse_recompute_modules(words)) return {RecomputeKind::selective, 0, *modules};
   std::vector<std::string> known = {"none", "selective", "full", "op"};
   RecomputeModules::all().each([&](RecomputeModule m) { known.emplace_back(to_string(m)); });
-  if (!error) error = unknown_value("recompute", words, known);
+  if (status.ok()) status = unknown_value("recompute", words, known);
   return {};
 }
 
 /// Returns a degree, where an unset one is 1.
 std::int32_t given(std::int32_t degree) { return std::max(1, degree); }
 
-ScheduleKind read_schedule(const ConfigurationWords& f, Status& error) {
+ScheduleKind read_schedule(const ConfigurationWords& f, Status& status) {
   // Several chunks per stage mean interleaving unless another schedule is named, since 1F1B has none.
   if (f.schedule.empty()) return f.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
-  return static_cast<ScheduleKind>(value_of("schedule", f.schedule, error));
+  return static_cast<ScheduleKind>(value_of("schedule", f.schedule, status));
 }
 
 std::int32_t default_virtual_stages(ScheduleKind kind) { return has_chunks(kind) ? 2 : 1; }
@@ -85,32 +85,32 @@ void complete(const ConfigurationWords& f, const Job& job, const EngineDefaults&
 namespace espalier {
 
 Result<CompleteConfiguration> read_configuration(const ConfigurationWords& f, const Job& job) {
-  Status error;
+  Status status;
   CompleteConfiguration c;
   c.strategy.tp = job::given(f.tp);
   const job::EngineDefaults defaults = job::engine_defaults(job.engine);
   c.strategy.sp = f.sp.empty() ? (c.strategy.tp > 1 ? defaults.sp : SequenceParallel::none)
-                               : static_cast<SequenceParallel>(job::value_of("sp", f.sp, error));
+                               : static_cast<SequenceParallel>(job::value_of("sp", f.sp, status));
   c.strategy.cp = job::given(f.cp);
-  c.strategy.cp_kind = static_cast<ContextParallelKind>(job::value_of("cp_kind", f.cp_kind, error));
+  c.strategy.cp_kind = static_cast<ContextParallelKind>(job::value_of("cp_kind", f.cp_kind, status));
   c.strategy.ep = job::given(f.ep);
   c.strategy.etp = job::given(f.etp);
   c.strategy.dp = f.dp;
   c.strategy.zero = ZeroStage{std::max(0, f.zero)};
   c.strategy.shard = f.shard;
-  if (!f.order.empty()) c.strategy.order = static_cast<RankOrder>(job::value_of("order", f.order, error));
+  if (!f.order.empty()) c.strategy.order = static_cast<RankOrder>(job::value_of("order", f.order, status));
   c.strategy.recompute.kind = defaults.recompute;
-  if (!f.recompute.empty()) c.strategy.recompute = job::read_recompute(f.recompute, error);
+  if (!f.recompute.empty()) c.strategy.recompute = job::read_recompute(f.recompute, status);
   c.strategy.recompute.layers = f.recompute_layers;
-  c.strategy.overlap = job::read_overlap(f.overlap, error);
-  if (!f.offload.empty()) c.strategy.offload = static_cast<Offload>(job::value_of("offload", f.offload, error));
+  c.strategy.overlap = job::read_overlap(f.overlap, status);
+  if (!f.offload.empty()) c.strategy.offload = static_cast<Offload>(job::value_of("offload", f.offload, status));
   if (!f.partition.empty()) c.strategy.partition = BlockPartition(f.partition);
-  c.schedule.kind = job::read_schedule(f, error);
+  c.schedule.kind = job::read_schedule(f, status);
   c.schedule.stages = job::given(f.pp);
   c.schedule.virtual_stages = f.vpp > 0 ? f.vpp : job::default_virtual_stages(c.schedule.kind);
   c.schedule.micro_batch = job::given(f.micro_batch);
   c.schedule.microbatches = 0;
-  if (error) return *error;
+  if (!status.ok()) return status.error();
   job::complete(f, job, defaults, c);
   return c;
 }

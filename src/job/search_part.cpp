@@ -237,7 +237,7 @@ SearchSpace read_search_space(base::Reader& reader) {
 
 Status mean_modules(Job& job) {
   const RecomputeModules named = job.search.recompute_modules;
-  if (!named.any()) return std::nullopt;
+  if (!named.any()) return {};
   auto engine = std::make_shared<EngineModel>(job.engine_model ? *job.engine_model : *find_engine(job.engine));
   const RecomputeModules foreign = named.without(engine->runs.recompute_modules);
   if (foreign.any())
@@ -253,7 +253,7 @@ Status mean_modules(Job& job) {
         "for this model: " + listed(modules_of(job.model, engine->memory.fuses_norms).both(engine->runs.recompute_modules))};
   engine->memory.selective = named;
   job.engine_model = std::move(engine);
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace espalier::job

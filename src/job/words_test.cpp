@@ -43,7 +43,7 @@ std::string message_of(const std::string& training) {
   base::Reader reader = base::Reader::root(*document, sink);
   (void)read_precision(reader);
   (void)read_optimizer(reader);
-  return sink.first() ? sink.first()->message() : "";
+  return !sink.ok() ? sink.first().error().message() : "";
 }
 
 TEST(Words, WhatIsRefusedSaysWhy) {

@@ -61,7 +61,7 @@ TEST(RunLocal, LinesOfRankZero) {
   LocalRun run = shells({"echo one >&3; echo two >&3", "exit 0"});
   run.line = [&](const std::string& line) { lines.push_back(line); };
   const Status failed = run_local(run);
-  EXPECT_FALSE(failed) << failed->message();
+  EXPECT_TRUE(failed.ok()) << failed.error().message();
   EXPECT_THAT(lines, ElementsAre("one", "two"));
 }
 
@@ -70,17 +70,17 @@ TEST(RunLocal, LinesOfRankZero) {
 TEST(RunLocal, FirstCauseSpeaksAndAllEnd) {
   const Status failed =
       run_local(shells({"exec sleep 60", "echo 'espalier: rank 1: no data' >&2; exit 3", "echo 'espalier: lost' >&2; exit 6"}));
-  ASSERT_TRUE(failed);
-  EXPECT_EQ(failed->kind, ErrorKind::bad_input);
-  EXPECT_THAT(failed->message(), HasSubstr("rank 1: no data"));
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().kind, ErrorKind::bad_input);
+  EXPECT_THAT(failed.error().message(), HasSubstr("rank 1: no data"));
 }
 
 TEST(RunLocal, KilledRankIsNamed) {
   const Status failed = run_local(shells({"exec sleep 60", "kill -9 $$"}));
-  ASSERT_TRUE(failed);
-  EXPECT_EQ(failed->kind, ErrorKind::limit);
-  EXPECT_THAT(failed->message(), HasSubstr("rank 1"));
-  EXPECT_THAT(failed->message(), HasSubstr("signal 9"));
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().kind, ErrorKind::limit);
+  EXPECT_THAT(failed.error().message(), HasSubstr("rank 1"));
+  EXPECT_THAT(failed.error().message(), HasSubstr("signal 9"));
 }
 
 // A rank that ignores SIGTERM is killed after the grace.
@@ -90,14 +90,14 @@ TEST(RunLocal, InterruptEndsIt) {
   LocalRun run = shells({"exec sleep 60", "exec sleep 60"});
   run.interrupted = [] { return true; };
   const Status failed = run_local(run);
-  ASSERT_TRUE(failed);
-  EXPECT_THAT(failed->message(), HasSubstr("interrupt"));
+  ASSERT_FALSE(failed.ok());
+  EXPECT_THAT(failed.error().message(), HasSubstr("interrupt"));
 }
 
 TEST(RunLocal, MissingProgram) {
   LocalRun run = shells({"exit 0"});
   run.program = "/no/such/program";
-  EXPECT_TRUE(run_local(run));
+  EXPECT_FALSE(run_local(run).ok());
 }
 
 }  // namespace

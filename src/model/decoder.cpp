@@ -99,7 +99,7 @@ LayerKind head(const DecoderShape& s) {
 }  // namespace
 
 Result<Model> make_decoder(const DecoderShape& shape, const std::string& name) {
-  if (auto error = check_ranges(shape, name)) return *error;
+  if (Status status = check_ranges(shape, name); !status.ok()) return status.error();
   Model result;
   result.name = name;
   result.family = shape.encoder_only ? "encoder" : "decoder";

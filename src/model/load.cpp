@@ -337,10 +337,10 @@ Result<Model> load_model(std::string_view config_json, const std::string& where)
   Model result;
   result.name = name_from(where);
   const ModelFamily* family = choose_family(root, result.notes);
-  if (family == nullptr) return base::wrong_kind_of(config_json, where, "a model's config.json", *sink.first());
+  if (family == nullptr) return base::wrong_kind_of(config_json, where, "a model's config.json", sink.first().error());
   result.family = std::string(family->type);
   read_family(*family, root, result);
-  if (sink.first()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   model::check_model(result);
   return result;
 }

@@ -40,7 +40,7 @@ class GraphBuilder {
     norm_first_ = ops.front().kind == OperatorKind::norm;
     graph_.operators.emplace_back();
     for (std::size_t i = 0; i < ops.size(); ++i)
-      if (Status failed = add(ops[i], i + 1 < ops.size() ? &ops[i + 1] : nullptr)) return *failed;
+      if (Status status = add(ops[i], i + 1 < ops.size() ? &ops[i + 1] : nullptr); !status.ok()) return status.error();
     return std::move(graph_);
   }
 
@@ -55,16 +55,16 @@ class GraphBuilder {
     if (op.cross) return unsupported(kind_, "cross-attention");
     if (runs_beside(op, current > 0 && nodes.back().op->kind == OperatorKind::linear && next != nullptr)) {
       (next != nullptr ? beside_ : nodes.back().beside).push_back(&op);
-      return std::nullopt;
+      return {};
     }
     if (op.kind == OperatorKind::attention)
       add_attention(op);
-    else if (Status failed = add_plain(op, next))
-      return failed;
+    else if (Status status = add_plain(op, next); !status.ok())
+      return status;
     auto& mine = nodes[static_cast<std::size_t>(current) + 1].beside;
     mine.insert(mine.end(), beside_.begin(), beside_.end());
     beside_.clear();
-    return std::nullopt;
+    return {};
   }
 
   void add_attention(const Operator& op) {
@@ -103,7 +103,7 @@ class GraphBuilder {
       stream_ = current + 1;
     }
     if (op.kind == OperatorKind::norm && !norm_first_ && stream_ == current) stream_ = current + 1;
-    return std::nullopt;
+    return {};
   }
 
   const EngineModel& engine_;

@@ -59,7 +59,7 @@ Result<FrameworkCalibration> read_framework_calibration(std::string_view yaml, c
     out.engines.emplace_back(std::move(engine), f);
   });
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return out;
 }
 

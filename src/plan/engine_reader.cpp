@@ -390,7 +390,7 @@ Result<EngineFile> read_engines(std::string_view yaml, const std::string& where)
   std::vector<Entry> entries;
   root.each("engines", true, [&](Reader& r) { entries.push_back(read_engine(r, entries)); });
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   EngineFile out;
   for (Entry& entry : entries) {
     out.engines.push_back(std::move(entry.model));

@@ -111,7 +111,7 @@ Plan example() {
 
 TEST(LayeredDocument, SoundAndRead) {
   const Plan plan = example();
-  EXPECT_FALSE(validate(plan).has_value());
+  EXPECT_TRUE(validate(plan).ok());
   EXPECT_FALSE(plan.uniform());
   EXPECT_EQ(plan.samples_per_microbatch(), 4);
   const auto read = plan_from_json(to_json(plan), "plan.json");
@@ -139,7 +139,7 @@ TEST(LayeredDocument, ValidateNamesTheRange) {
     Plan plan = example();
     change(plan.only_pipeline().stages[1].chunks[0].ranges, plan);
     const Status status = validate(plan);
-    return status ? status->where + ": " + status->found : std::string("accepted");
+    return !status.ok() ? status.error().where + ": " + status.error().found : std::string("accepted");
   };
   using Ranges = std::vector<LayerRange>;
   EXPECT_EQ(fault([](Ranges& r, Plan&) {
@@ -172,9 +172,9 @@ TEST(LayeredDocument, SamplesOfARange) {
   plan.only_pipeline().stages[0].chunks[0].ranges[0].strategy = spread(2, 2);
   plan.only_pipeline().schedule.microbatches = 8;
   const Status status = validate(plan);
-  ASSERT_TRUE(status.has_value());
-  EXPECT_EQ(status->where, "$.pipelines[0].stages[1].layers[1].strategy");
-  EXPECT_EQ(status->expected.substr(0, 27), "a divisor of the 2 samples ");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().where, "$.pipelines[0].stages[1].layers[1].strategy");
+  EXPECT_EQ(status.error().expected.substr(0, 27), "a divisor of the 2 samples ");
 }
 
 }  // namespace

@@ -85,12 +85,12 @@ Status uneven(const StageDevices& stages, std::string_view where, const Strategy
       }
     }
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Rejects scattered tiles: tiles of an operator partition are priced in groups of neighbouring devices.
 Status scattered_tiles(const StageDevices& stages, std::string_view where, const Strategy& strategy) {
-  if (strategy.partition.empty()) return std::nullopt;
+  if (strategy.partition.empty()) return {};
   for (std::size_t i = 0; i < stages.size(); ++i)
     for (const auto& group : process_groups(GroupKind::tensor, strategy, stages[i]))
       for (std::size_t n = 0; n < group.size(); ++n)
@@ -99,7 +99,7 @@ Status scattered_tiles(const StageDevices& stages, std::string_view where, const
                        cat("device-order: device ", group[n], " in a tensor group of ", group.front()),
                        cat(strategy.tp, " adjacent devices that start at a multiple of ", strategy.tp),
                        "operator partitions are priced on adjacent devices"};
-  return std::nullopt;
+  return {};
 }
 
 /// Rejects a pipeline in which groups of one kind differ in placement.
@@ -114,10 +114,10 @@ Status unlike_groups(const Pipeline& pipeline, std::string_view where, const Mod
         const bool seen = std::any_of(known.begin(), known.end(), [&](const Strategy* s) { return *s == range.strategy; });
         if (seen) continue;
         known.push_back(&range.strategy);
-        if (Status e = uneven(devices, where, range.strategy, experts, levels)) return e;
-        if (Status e = scattered_tiles(devices, where, range.strategy)) return e;
+        if (Status status = uneven(devices, where, range.strategy, experts, levels); !status.ok()) return status;
+        if (Status status = scattered_tiles(devices, where, range.strategy); !status.ok()) return status;
       }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
@@ -172,14 +172,14 @@ bool devices_in_order(const Plan& plan) {
 }
 
 Status unpriced_placement(const Plan& plan, const Model& model, const Cluster& cluster) {
-  if (devices_in_order(plan)) return std::nullopt;
+  if (devices_in_order(plan)) return {};
   std::size_t p = 0;
   for (const Pipeline& pipeline : plan.pipelines) {
     const std::string where = cat("$.pipelines[", p++, "]");
     if (device_block(pipeline, cluster)) continue;
-    if (Status e = unlike_groups(pipeline, where, model, cluster)) return e;
+    if (Status status = unlike_groups(pipeline, where, model, cluster); !status.ok()) return status;
   }
-  return std::nullopt;
+  return {};
 }
 
 std::int64_t device_count(const Stage& stage) {

@@ -45,7 +45,7 @@ TEST(Lower, TwoStagesOneMicrobatch) {
   const Program program = lower(make(ScheduleKind::one_f_one_b, 2, 1, 1));
   EXPECT_EQ(text(program, 0), "forward0 send0[0] recv_grad0 backward0[2] optimizer");
   EXPECT_EQ(text(program, 1), "recv0 forward0[0] backward0 send_grad0[2] optimizer");
-  EXPECT_FALSE(validate(program));
+  EXPECT_TRUE(validate(program).ok());
   const Instruction& send = program.instructions[1];
   EXPECT_EQ(send.peer, 1);
   EXPECT_EQ(send.match, 5);
@@ -124,8 +124,8 @@ TEST(Lower, EveryProgramIsValid) {
           low.overlap_gather = low.gather_parameters && (bits & 4) != 0;
           low.overlap_p2p = (bits & 8) != 0;
           const Status status = validate(lower(low));
-          ASSERT_FALSE(status) << status->message() << " kind " << static_cast<int>(low.schedule.kind) << " p" << p << " v"
-                               << low.schedule.virtual_stages << " m" << m << " bits " << bits;
+          ASSERT_TRUE(status.ok()) << status.error().message() << " kind " << static_cast<int>(low.schedule.kind) << " p" << p
+                                   << " v" << low.schedule.virtual_stages << " m" << m << " bits " << bits;
         }
       }
     }
@@ -142,19 +142,19 @@ TEST(Validate, RejectsABrokenMatch) {
       break;
     }
   }
-  ASSERT_TRUE(validate(program));
+  ASSERT_FALSE(validate(program).ok());
 }
 
 TEST(Validate, RejectsAForwardWait) {
   Program program = small();
   program.instructions[0].wait0 = 3;
-  ASSERT_TRUE(validate(program));
+  ASSERT_FALSE(validate(program).ok());
 }
 
 TEST(Validate, RejectsAForeignChunk) {
   Program program = small();
   program.instructions[0].id = program.structure().forward(ChunkId(1)).value;
-  ASSERT_TRUE(validate(program));
+  ASSERT_FALSE(validate(program).ok());
 }
 
 // Both stages of a pipeline need the other's message first.
@@ -172,8 +172,8 @@ TEST(Validate, FindsADeadlock) {
   program.instructions[2].match = 5;
   program.instructions[3].wait0 = 0;
   const Status status = validate(program);
-  ASSERT_TRUE(status);
-  EXPECT_EQ(status->found, "it never starts");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().found, "it never starts");
 }
 
 }  // namespace

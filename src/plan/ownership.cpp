@@ -274,9 +274,10 @@ Result<std::vector<Holding>> holdings_of(const Plan& plan, const Model& model) {
       holding.state_shares = stage.state_shares;
       for (const Chunk& chunk : stage.chunks)
         for (const LayerRange& range : chunk.ranges) {
-          if (Status error = partition_fault(range, plan, model)) {
-            error->where = cat("$.pipelines[", holding.pipeline, "].stages[", i, "]: ", error->where);
-            return *error;
+          if (Status status = partition_fault(range, plan, model); !status.ok()) {
+            Error error = status.error();
+            error.where = cat("$.pipelines[", holding.pipeline, "].stages[", i, "]: ", error.where);
+            return error;
           }
           holding.first_layer = range.first;
           holding.last_layer = range.last;

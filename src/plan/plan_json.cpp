@@ -173,7 +173,7 @@ void write_schedule(JsonWriter& w, const Schedule& s) {
 }
 
 std::string to_json(const Plan& plan, PlanSchema schema) {
-  ESPALIER_CHECK(!unwritable(plan, schema));
+  ESPALIER_CHECK(unwritable(plan, schema).ok());
   JsonWriter w;
   w.begin_object();
   w.key("schema").value(schema_name(schema));

@@ -173,10 +173,11 @@ Result<Plan> plan_from_json(std::string_view text, const std::string& where) {
   Reader root = Reader::root(*document, sink);
   PlanSchema schema = PlanSchema::two;
   Plan plan = read_plan(root, schema);
-  if (!sink.ok()) return *sink.first();
-  if (Status fault = validate(plan)) {
-    fault->where = cat(where, ": ", place_in(fault->where, schema));
-    return *fault;
+  if (!sink.ok()) return sink.first().error();
+  if (Status status = validate(plan); !status.ok()) {
+    Error error = status.error();
+    error.where = cat(where, ": ", place_in(error.where, schema));
+    return error;
   }
   return plan;
 }

@@ -99,7 +99,7 @@ Status check_devices(const Plan& plan) {
     for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
       const std::string where = cat(at, ".stages[", i, "]");
       const std::size_t before = ids.size();
-      if (Status e = add_devices(pipeline.stages[i], where + ".devices", ids)) return e;
+      if (Status status = add_devices(pipeline.stages[i], where + ".devices", ids); !status.ok()) return status;
       const auto count = static_cast<std::int64_t>(ids.size() - before);
       for (const Chunk& chunk : pipeline.stages[i].chunks) {
         for (const LayerRange& range : chunk.ranges) {
@@ -179,12 +179,14 @@ Status check_shares(const Pipeline& pipeline, const Stage& stage, const std::str
   for (const Chunk& chunk : stage.chunks) {
     for (const LayerRange& range : chunk.ranges) {
       const Strategy& s = range.strategy;
-      if (Status e = check_shares(stage.samples_per_replica, s.dp, pipeline.samples_per_microbatch(),
-                                  where + ".samples_per_replica", "the dp of every layer of the stage"))
-        return e;
-      if (Status e =
-              check_shares(stage.state_shares, s.shard, -1, where + ".state_shares", "the shard of every layer of the stage"))
-        return e;
+      if (Status status = check_shares(stage.samples_per_replica, s.dp, pipeline.samples_per_microbatch(),
+                                       where + ".samples_per_replica", "the dp of every layer of the stage");
+          !status.ok())
+        return status;
+      if (Status status =
+              check_shares(stage.state_shares, s.shard, -1, where + ".state_shares", "the shard of every layer of the stage");
+          !status.ok())
+        return status;
     }
   }
   return {};
@@ -206,11 +208,11 @@ Status check_stages(const Pipeline& pipeline, const std::string& within) {
       if (chunk.ranges.empty()) return fault(where + ".layers", "a chunk without layers", "at least one range");
       for (const LayerRange& range : chunk.ranges) {
         const std::string at = cat(where, ".layers[", position_of(stage, range), "].strategy");
-        if (Status e = check_strategy(range.strategy, at)) return e;
-        if (Status e = check_samples(pipeline, range.strategy, at)) return e;
+        if (Status status = check_strategy(range.strategy, at); !status.ok()) return status;
+        if (Status status = check_samples(pipeline, range.strategy, at); !status.ok()) return status;
       }
     }
-    if (Status e = check_shares(pipeline, stage, where)) return e;
+    if (Status status = check_shares(pipeline, stage, where); !status.ok()) return status;
   }
   return {};
 }
@@ -234,10 +236,10 @@ Status check_pipelines(const Plan& plan) {
     const std::string where = cat("$.pipelines[", p++, "]");
     if (!ids.insert(pipeline.id).second || pipeline.id < 0)
       return fault(where + ".id", cat(pipeline.id), "a unique id of at least 0");
-    if (Status e = check_schedule(pipeline.schedule, where + ".schedule")) return e;
-    if (Status e = check_stages(pipeline, where)) return e;
-    if (Status e = check_batch(pipeline, where)) return e;
-    if (Status e = check_layers(pipeline, where, layers)) return e;
+    if (Status status = check_schedule(pipeline.schedule, where + ".schedule"); !status.ok()) return status;
+    if (Status status = check_stages(pipeline, where); !status.ok()) return status;
+    if (Status status = check_batch(pipeline, where); !status.ok()) return status;
+    if (Status status = check_layers(pipeline, where, layers); !status.ok()) return status;
   }
   return {};
 }
@@ -268,10 +270,10 @@ Status check_source(const std::string& where, const std::string& hash, const std
 }  // namespace
 
 Status validate(const Plan& plan) {
-  if (Status e = check_pipelines(plan)) return e;
-  if (Status e = check_training(plan)) return e;
-  if (Status e = check_devices(plan)) return e;
-  if (Status e = check_source("$.model", plan.model_hash, plan.model_source)) return e;
+  if (Status status = check_pipelines(plan); !status.ok()) return status;
+  if (Status status = check_training(plan); !status.ok()) return status;
+  if (Status status = check_devices(plan); !status.ok()) return status;
+  if (Status status = check_source("$.model", plan.model_hash, plan.model_source); !status.ok()) return status;
   return check_source("$.cluster", plan.cluster_hash, plan.cluster_source);
 }
 

@@ -138,7 +138,7 @@ Status check_layout(const Program& program) {
       return wrong("group " + std::to_string(rank.data.value), "a group below " + std::to_string(program.groups.size()));
     next = rank.end;
   }
-  if (static_cast<std::size_t>(next) == program.instructions.size()) return std::nullopt;
+  if (static_cast<std::size_t>(next) == program.instructions.size()) return {};
   return Error{ErrorKind::check_failed, "program", std::to_string(program.instructions.size()) + " instructions",
                std::to_string(next) + ", those that belong to ranks", ""};
 }
@@ -157,7 +157,7 @@ Status check_match(const Program& program, std::int32_t r, std::int32_t i) {
       other.microbatch != here.microbatch) {
     return broken(program, r, i, "match " + describe(program, here.match), "the other end of the same transfer");
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Returns whether an instruction of `stage` may refer to its operation: works and collectives of its own chunks, and
@@ -204,7 +204,7 @@ Status check_instruction(const Program& program, std::int32_t r, std::int32_t i)
     if (awaited != Stream::compute && awaited != here.stream)
       return broken(program, r, i, "a wait for a transfer", "a wait for compute");
   }
-  return is_transfer(here.kind) ? check_match(program, r, i) : std::nullopt;
+  return is_transfer(here.kind) ? check_match(program, r, i) : Status();
 }
 
 /// Maps groups to collectives, in the order of a rank's calls.
@@ -241,7 +241,7 @@ Status check_groups(const Program& program) {
       }
     }
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Runs the program without times: every stream advances as soon as it may. Instructions that remain can never run.
@@ -264,7 +264,7 @@ class UntimedRun {
       if (first < program_.ranks[r].end)
         return broken(program_, static_cast<std::int32_t>(r), first, "it never starts", "no deadlock");
     }
-    return std::nullopt;
+    return {};
   }
 
  private:
@@ -322,13 +322,13 @@ class UntimedRun {
 }  // namespace
 
 Status validate(const Program& program) {
-  if (Status status = check_layout(program)) return status;
+  if (Status status = check_layout(program); !status.ok()) return status;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     for (std::int32_t i = program.ranks[r].begin; i < program.ranks[r].end; ++i) {
-      if (Status status = check_instruction(program, static_cast<std::int32_t>(r), i)) return status;
+      if (Status status = check_instruction(program, static_cast<std::int32_t>(r), i); !status.ok()) return status;
     }
   }
-  if (Status status = check_groups(program)) return status;
+  if (Status status = check_groups(program); !status.ok()) return status;
   return UntimedRun(program).run();
 }
 

@@ -220,7 +220,7 @@ Status read_parts(const Model& model, const Training& training, const std::strin
           cat("the model has ", blocks.size(), " blocks, counted from 0")};
     for (std::int64_t b = range->first; b <= range->second; ++b) out.layers[blocks[static_cast<std::size_t>(b)]] = true;
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Marks one layer; `pairs` are added to its blocks if adapters are trained.
@@ -267,17 +267,17 @@ Status check_targets(const Model& model, const Adapter& adapter, const std::stri
         return Error{ErrorKind::bad_input, place, cat("overlapping names in ", op.name), "each projection once",
                      "the name of an operator and PEFT's names of its parts refer to the same weights"};
     }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
 
 Status mark_trained(Model& model, const Training& training, const std::string& where) {
-  if (!freezes_weights(training)) return std::nullopt;
+  if (!freezes_weights(training)) return {};
   if (training.adapter.any())
-    if (Status error = check_targets(model, training.adapter, where)) return error;
+    if (Status status = check_targets(model, training.adapter, where); !status.ok()) return status;
   Frozen frozen;
-  if (Status error = read_parts(model, training, where, frozen)) return error;
+  if (Status status = read_parts(model, training, where, frozen); !status.ok()) return status;
   std::vector<LayerKind> kinds;
   std::vector<std::int32_t> layers;
   bool trained = false;
@@ -312,7 +312,7 @@ Status mark_trained(Model& model, const Training& training, const std::string& w
   }
   model.kinds = std::move(kinds);
   model.layers = std::move(layers);
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace espalier

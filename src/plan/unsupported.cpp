@@ -173,15 +173,15 @@ Answer unlike_under_an_engine(const Plan& plan) {
 Status unsupported(const Plan& plan) {
   Answer said = beyond_even_replicas(plan);
   if (!said) said = unlike_under_an_engine(plan);
-  if (!said) return std::nullopt;
+  if (!said) return {};
   return Error{ErrorKind::bad_input, said->where, said->found, said->expected,
                "a plan document can express this, but it cannot be predicted or checked yet: docs/file-formats.md"};
 }
 
 Status unwritable(const Plan& plan, PlanSchema schema) {
-  if (schema != PlanSchema::one) return std::nullopt;
+  if (schema != PlanSchema::one) return {};
   const Answer said = beyond_version_1(plan);
-  if (!said) return std::nullopt;
+  if (!said) return {};
   return Error{ErrorKind::check_failed, said->where, said->found, said->expected + ": the most that espalier.plan/1 expresses",
                "write version 2, without --plan-schema 1"};
 }

@@ -78,7 +78,7 @@ void mark_outside(const Job& job, const EngineModel& engine, const PlannerResult
   out.outside_space = true;
   const auto broken = illegal(job, engine, b.configuration.strategy, b.configuration.schedule);
   const std::string why = !b.engine.empty()                ? base::cat("with ", b.engine)
-                          : broken                         ? broken->found
+                          : !broken.ok()                   ? broken.error().found
                           : !b.prediction.fits_with_margin ? std::string("memory margin")
                                                            : std::string("the job's search part");
   out.lost_to = base::cat("outside the space (", why, "): ", out.lost_to);

@@ -95,11 +95,11 @@ Status add_extras(const Question& q, const search::SearchResult& found, const Ch
     add_of_equal_stages(q, evaluator, {q.job, watched, found.uniform}, result);
   else
     add_engines_of_groups({q.job, watched, found.uniform}, result);
-  if (!q.options.restriction || !has_rules(*q.engine)) return std::nullopt;
+  if (!q.options.restriction || !has_rules(*q.engine)) return {};
   auto price = restriction_price(q.job, *q.engine, watched, result);
   if (!price) return price.error();
   result.restriction = std::move(*price);
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace espalier::planner

@@ -13,10 +13,10 @@ using namespace planner;
 Result<std::string> block_timeline(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
-  if (auto refused = plannable(job)) return *refused;
-  if (auto refused = unsupported(plan)) return *refused;
-  if (auto broken = plan_fits_job(job, plan)) return *broken;
-  if (auto refused = support(job, **engine, plan)) return *refused;
+  if (Status status = plannable(job); !status.ok()) return status.error();
+  if (Status status = unsupported(plan); !status.ok()) return status.error();
+  if (Status status = plan_fits_job(job, plan); !status.ok()) return status.error();
+  if (Status status = support(job, **engine, plan); !status.ok()) return status.error();
   const cost::CostContext context(job.model, job.cluster, job.training, **engine);
   for (const Pipeline& pipeline : plan.pipelines)
     for (const Stage& stage : pipeline.stages)

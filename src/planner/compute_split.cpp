@@ -80,7 +80,7 @@ RecomputeLadder ladder(const Job& job, const Job& equal, const EngineModel& engi
   RecomputeLadder out;
   for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
     s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
-    if (illegal(equal, engine, s, schedule)) continue;
+    if (!illegal(equal, engine, s, schedule).ok()) continue;
     Plan plan = dealt(job, engine, s, schedule, places);
     if (admitted(job.search, plan)) out.push_back(std::move(plan));
   }

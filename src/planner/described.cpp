@@ -12,10 +12,10 @@ namespace espalier::planner {
 Result<Prepared> prepare(const Job& job) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
-  if (auto refused = plannable(job)) return *refused;
-  if (auto refused = device_choice(job, **engine)) return *refused;
+  if (Status status = plannable(job); !status.ok()) return status.error();
+  if (Status status = device_choice(job, **engine); !status.ok()) return status.error();
   if (varies_by_layer(job.search.kind))
-    if (auto refused = layerwise_dimensions(job.search)) return *refused;
+    if (Status status = layerwise_dimensions(job.search); !status.ok()) return status.error();
   return Prepared{*engine, {&job.model, &job.cluster, job.training, *engine, job.search}};
 }
 

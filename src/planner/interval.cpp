@@ -25,7 +25,7 @@ Result<IntervalTable> read_intervals(std::string_view yaml, const std::string& w
     table[{engine, device}] = i;
   });
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return table;
 }
 

@@ -35,7 +35,7 @@ Result<std::vector<IntervalException>> read_interval_exceptions(std::string_view
     r.finish();
   });
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return rows;
 }
 

@@ -26,7 +26,7 @@ std::string named_rules(const std::vector<RuleViolation>& broken) {
 Status illegal(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
   auto broken = violations(job.model, job.cluster, job.training, strategy, schedule, engine.split);
   if (broken.empty()) broken = engine_violations(engine, job.model, job.cluster, job.training, strategy, schedule);
-  if (broken.empty()) return std::nullopt;
+  if (broken.empty()) return {};
   return Error{ErrorKind::usage, "strategy", named_rules(broken),
                "a configuration that satisfies every rule of the space and of engine " + engine.name,
                "espalier plan, or improve for a file, searches the configurations that satisfy them"};
@@ -99,7 +99,7 @@ Status unsearched_pin(const SearchSpace& space) {
   if (!space.admits(std::string(to_string(Dimension::schedule)), static_cast<std::int64_t>(ScheduleKind::one_f_one_b)))
     return Error{ErrorKind::bad_input, "search", "schedules without 1f1b on unlike devices", "schedules that include 1f1b",
                  "stages on unlike devices run 1f1b, and zb-h1 if it is listed: allow: {schedule: [1f1b, zb-h1]}"};
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
@@ -112,25 +112,25 @@ bool any_devices(const Job& job) {
 Status device_choice(const Job& job, const EngineModel& engine) {
   const bool one_group = job.cluster.homogeneous();
   if (!any_devices(job)) {
-    if (job.cluster.equal_devices()) return std::nullopt;
+    if (job.cluster.equal_devices()) return {};
     const std::string found = one_group ? "devices of unequal speed" : "several node groups";
     return Error{ErrorKind::bad_input, "search.devices", "equal on a cluster of " + found, "any",
                  "no plan divides its stages equally over unlike devices"};
   }
   // Equal stages at the pace of the slowest device are what an engine for equal stages runs, so they are an answer.
   // The search itself checks pins (searched_pins); an explicit configuration sets its own values.
-  if (one_group && job.cluster.has_speeds() && !job.search.devices) return std::nullopt;
+  if (one_group && job.cluster.has_speeds() && !job.search.devices) return {};
   if (is_unrestricted(engine.layers)) return unsearched_pin(job.search);
   return Error{ErrorKind::bad_input, one_group ? "search.devices" : "cluster.groups",
                "engine " + engine.name + ", whose stages must be equal", "an engine that runs unequal stages",
                "engine: generic or espalier"};
 }
 
-Status searched_pins(const Job& job) { return any_devices(job) ? unsearched_pin(job.search) : std::nullopt; }
+Status searched_pins(const Job& job) { return any_devices(job) ? unsearched_pin(job.search) : Status(); }
 
 Status layerwise_dimensions(const SearchSpace& space) {
   const std::string name = "recompute_layers";
-  if (space.allow.count(name) == 0 && space.forbid.count(name) == 0 && space.limits.count(name) == 0) return std::nullopt;
+  if (space.allow.count(name) == 0 && space.forbid.count(name) == 0 && space.limits.count(name) == 0) return {};
   return Error{ErrorKind::bad_input, "search",
                "a restriction of recompute_layers in search.space: " + std::string(to_string(space.kind)),
                "restrictions of recompute only", "in this space recomputation is decided per block"};
@@ -148,19 +148,20 @@ Status illegal_pipeline(const Job& job, const Plan& plan, bool unlike, const std
     const Stage& stage = pipeline.stages[i];
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges) {
-        Status broken =
+        const Status broken =
             unlike ? illegal_stage(job, pipeline, uniform, stage, range) : illegal_range(job, pipeline, uniform, range);
-        if (!broken) {
+        if (broken.ok()) {
           ++position;
           continue;
         }
-        broken->kind = ErrorKind::bad_input;
-        broken->hint = "plan again from the job file";
-        broken->where = "plan: " + where + ".stages[" + std::to_string(i) + "].layers[" + std::to_string(position) + "].strategy";
-        return broken;
+        Error error = broken.error();
+        error.kind = ErrorKind::bad_input;
+        error.hint = "plan again from the job file";
+        error.where = "plan: " + where + ".stages[" + std::to_string(i) + "].layers[" + std::to_string(position) + "].strategy";
+        return error;
       }
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Returns a cluster of this many devices of a cluster of one group: whole nodes, or part of one.
@@ -191,15 +192,16 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
     return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", named_rules(faults),
                  "layers that engine " + engine.name + " can run", "plan again from the job file"};
   if (unlike)
-    if (Status refused = cost::unpriced_groups(plan)) return refused;
+    if (Status status = cost::unpriced_groups(plan); !status.ok()) return status;
   for (std::size_t p = 0; const Pipeline& pipeline : plan.pipelines) {
     Job own = job;
     own.training.global_batch = pipeline.samples;
     if (part) own.cluster = cluster_of_devices(job.cluster, devices);
-    if (Status broken = illegal_pipeline(own, plan.alone(p), unlike, "$.pipelines[" + std::to_string(p) + "]")) return broken;
+    if (Status status = illegal_pipeline(own, plan.alone(p), unlike, "$.pipelines[" + std::to_string(p) + "]"); !status.ok())
+      return status;
     ++p;
   }
-  return std::nullopt;
+  return {};
 }
 
 Error unknown_pruning_rule(const std::string& name) {

@@ -25,7 +25,7 @@ Result<MemoryErrorTable> read_memory_errors(std::string_view yaml, const std::st
     table[{engine, device}] = e;
   });
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return table;
 }
 

@@ -37,11 +37,11 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   auto result = describe(job, *q.engine, choice.plan(), false, &timed);
   if (!result) return result;
   ESPALIER_CHECK(result->prediction.iteration_ns == choice.iteration_ns());
-  if (auto broken = verify(job, *q.engine, result->plan, timed)) return *broken;
+  if (Status status = verify(job, *q.engine, result->plan, timed); !status.ok()) return status.error();
   result->search = certificate_of(q, found, choice);
   result->simplest = choice.simplest;
   add_alternatives(q, found, baselines, choice, *result);
-  if (auto refused = add_extras(q, found, choice, evaluator, *result)) return *refused;
+  if (Status status = add_extras(q, found, choice, evaluator, *result); !status.ok()) return status.error();
   result->reasons = reasons_of(job, *result);
   result->threads = q.how().threads;
   result->search_s = search_s;
@@ -54,7 +54,7 @@ Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const S
   const auto prepared = prepare(job);
   if (!prepared) return prepared.error();
   const EngineModel& engine = *prepared->engine;
-  if (auto broken = illegal(job, engine, strategy, schedule)) return *broken;
+  if (Status status = illegal(job, engine, strategy, schedule); !status.ok()) return status.error();
   auto result = describe(job, engine, document_of(job, engine, strategy, schedule), false, nullptr);
   if (!result) return result;
   // On several node groups there are no alternatives: baselines are uniform plans of equal devices.

@@ -146,7 +146,7 @@ Status too_large(const Job& job) {
   for (const NodeGroup& group : job.cluster.groups)
     slowest = std::min(slowest, group.device.peak_of(job.training.precision).count());
   const double seconds = flops / (0.01 * slowest);
-  if (elements < kMostElements && seconds < kMostSeconds) return std::nullopt;
+  if (elements < kMostElements && seconds < kMostSeconds) return {};
   return Error{ErrorKind::bad_input, "training",
                "a step that would take one device " + std::to_string(seconds / 86400) + " days or more to compute",
                "a realistic global batch and sequence length", "training.global_batch counts samples, sequence_length tokens"};
@@ -284,7 +284,7 @@ Plan document_of(const Job& job, const EngineModel& engine, const search::PlanCa
 }
 
 Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans, cost::WanLatency ways) {
-  if (auto refused = support(job, engine, plan)) return *refused;
+  if (Status status = support(job, engine, plan); !status.ok()) return status.error();
   const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine, ways);
   Timed timed;
   std::vector<cost::KindCosts> kinds;
@@ -351,7 +351,7 @@ Result<Prediction> predict(const Job& job, const Strategy& strategy, const Sched
 }
 
 Result<Prediction> predict_with(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
-  if (auto refused = plannable(job)) return *refused;
+  if (Status status = plannable(job); !status.ok()) return status.error();
   const auto broken = violations(job.model, job.cluster, job.training, strategy, schedule, engine.split);
   if (!broken.empty()) {
     std::string found, hints;
@@ -369,7 +369,7 @@ Result<Prediction> predict_with(const Job& job, const EngineModel& engine, const
 Result<Prediction> predict_plan(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
-  if (auto refused = plannable(job)) return *refused;
+  if (Status status = plannable(job); !status.ok()) return status.error();
   const auto timed = time_plan(job, **engine, plan, false);
   if (!timed) return timed.error();
   return prediction_of(job, **engine, *timed);
@@ -380,8 +380,9 @@ bool is_wan_latency(double seconds) { return seconds >= cost::kWanLatencyThresho
 Result<Prediction> predict_over_wan(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
-  if (auto refused = plannable(job)) return *refused;
-  if (auto refused = cost::unpriced_groups(plan)) return *refused;  // every plan is priced by stage here
+  if (Status status = plannable(job); !status.ok()) return status.error();
+  // Every plan is priced by stage here.
+  if (Status status = cost::unpriced_groups(plan); !status.ok()) return status.error();
   const auto timed = time_plan(job, **engine, plan, false, cost::WanLatency::pipelined);
   if (!timed) return timed.error();
   return prediction_of(job, **engine, *timed);
@@ -427,7 +428,7 @@ check::Claims claims_of(const Job& job, const EngineModel& engine, const Timed& 
 Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
-  if (auto refused = plannable(job)) return *refused;
+  if (Status status = plannable(job); !status.ok()) return status.error();
   const auto timed = time_plan(job, **engine, plan, false);
   if (!timed) return timed.error();
   return claims_of(job, **engine, *timed);

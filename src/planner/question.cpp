@@ -27,7 +27,7 @@ Result<std::unique_ptr<Question>> question_of(const Job& job, const PlannerOptio
   if (!prepared) return prepared.error();
   question->engine = prepared->engine;
   question->problem = std::move(prepared->problem);
-  if (auto refused = searched_pins(question->room)) return *refused;
+  if (Status status = searched_pins(question->room); !status.ok()) return status.error();
   auto phases = search_options(job, *question->engine, options, watch);
   if (!phases) return phases.error();
   question->phases = std::move(*phases);

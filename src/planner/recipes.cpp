@@ -156,7 +156,7 @@ Result<std::vector<Recipe>> read_recipes(std::string_view yaml, const std::strin
   (void)root.required_string("schema");
   root.each("recipes", true, [&](base::Reader& r) { out.push_back(read_recipe(r)); });
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return out;
 }
 

@@ -25,13 +25,13 @@ Status refused(const ReplayedStep& step) {
     if (replicas.empty() || replicas.size() != step.passes.front().size())
       return Error{ErrorKind::bad_input, "replicas", cat(replicas.size(), " replicas of a stage"),
                    cat(step.passes.front().size(), ", as in the first stage"), ""};
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
 
 Result<std::int64_t> replay(const ReplayedStep& step) {
-  if (auto error = refused(step)) return *error;
+  if (Status status = refused(step); !status.ok()) return status.error();
   ProgramStructure structure;
   structure.schedule = step.schedule;
   for (std::int32_t c = 0; c < structure.chunks(); ++c) structure.buckets.add(1);

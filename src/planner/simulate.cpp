@@ -25,9 +25,9 @@ Result<PlannerResult> planner::simulated(const Job& job, const Plan& plan, Timed
   const auto start = Clock::now();
   const auto prepared = prepare(job);
   if (!prepared) return prepared.error();
-  if (auto broken = validate(plan)) return *broken;
-  if (auto refused = unsupported(plan)) return *refused;
-  if (auto broken = plan_fits_job(job, plan)) return *broken;
+  if (Status status = validate(plan); !status.ok()) return status.error();
+  if (Status status = unsupported(plan); !status.ok()) return status.error();
+  if (Status status = plan_fits_job(job, plan); !status.ok()) return status.error();
   auto result = describe(job, *prepared->engine, plan, keep != nullptr, keep);
   if (!result) return result;
   result->reasons = reasons_of(job, *result);
@@ -38,7 +38,7 @@ Result<PlannerResult> planner::simulated(const Job& job, const Plan& plan, Timed
 Result<PlannerResult> simulate(const Job& job, const Plan& plan) { return simulated(job, plan, nullptr); }
 
 Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan, TimelineDetail detail) {
-  if (detail == TimelineDetail::steps && validate(plan) == std::nullopt && cost::on_unlike_devices(plan, job.cluster))
+  if (detail == TimelineDetail::steps && validate(plan).ok() && cost::on_unlike_devices(plan, job.cluster))
     return Error{ErrorKind::bad_input, "--detail", "a plan with stages on unlike devices", "a plan with equal stages",
                  "a timeline without details is available: omit --detail"};
   Timed timed;

@@ -71,7 +71,7 @@ std::optional<SingleChange> changed(const Job& job, const EngineModel& engine, c
   if (s.data_ranks() == 1 && d != D::zero) s.zero = ZeroStage::none;
   if (!s.shards_optimizer()) s.shard = 1;
   s.overlap = job::usable_overlap(wanted, engine, job, s, c);
-  if (get(d, s, c) != value || illegal(job, engine, s, c)) return std::nullopt;
+  if (get(d, s, c) != value || !illegal(job, engine, s, c).ok()) return std::nullopt;
   const auto p = predict_with(job, engine, s, c);
   if (!p) return std::nullopt;
   SingleChange out;
@@ -111,7 +111,7 @@ void add_single_changes(const Job& job, PlannerResult& result) {
   const auto engine = engine_of(job);
   if (!engine || !own || !job.cluster.equal_devices()) return;
   const auto& [s, schedule] = *own;
-  if (!s.partition.empty() || illegal(job, **engine, s, schedule)) return;
+  if (!s.partition.empty() || !illegal(job, **engine, s, schedule).ok()) return;
   result.changes = single_changes(job, **engine, {s, schedule, s.zero, s.overlap}, result.prediction.iteration_ns);
 }
 

@@ -154,7 +154,7 @@ Status compare_ranks(const Timed& timed, const MeasuredStep& measured, StepCompa
     const RankClass* rank = class_of(timed.program, m.device);
     if (rank == nullptr || !seen.insert(m.device).second)
       return another_list(m.device, rank == nullptr ? "not in the plan" : "measured twice", "every device of the plan once");
-    if (Status error = one_after_the_other(timed.program, *rank, m)) return error;
+    if (Status status = one_after_the_other(timed.program, *rank, m); !status.ok()) return status;
     const MeasuredList list = list_of(timed.program, *rank, m);
     const auto number = static_cast<std::size_t>(rank - timed.program.ranks.data());
     out.ranks.push_back(
@@ -183,11 +183,11 @@ Result<StepComparison> compare_step(const Job& job, const Plan& plan, const Meas
   out.measured_ns = measured.iteration_ns();
   out.step = measured.step;
   out.steps = measured.steps;
-  if (Status error = compare_ranks(timed, measured, out)) return *error;
+  if (Status status = compare_ranks(timed, measured, out); !status.ok()) return status.error();
   out.predicted = sim::timeline_of(plan, timed.program, timed.costs, timed.simulation);
   out.measured = measured_timeline(plan, timed, measured);
   OperatorTable table;
-  if (Status error = add_measured(job.model, measured, table)) return *error;
+  if (Status status = add_measured(job.model, measured, table); !status.ok()) return status.error();
   if (cost::on_unlike_devices(plan, job.cluster)) return out;
   const auto engine = engine_of(job);
   if (!engine) return engine.error();

@@ -27,24 +27,25 @@ template <class Refuses>
 Status any_stage(const Plan& plan, const Refuses& refuses) {
   for (std::size_t p = 0; const Pipeline& pipeline : plan.pipelines) {
     for (std::size_t i = 0; const Stage& stage : pipeline.stages) {
-      if (Status refused = refuses(stage, [&] { return cat("$.pipelines[", p, "].stages[", i, "]"); })) return refused;
+      if (Status status = refuses(stage, [&] { return cat("$.pipelines[", p, "].stages[", i, "]"); }); !status.ok())
+        return status;
       ++i;
     }
     ++p;
   }
-  return std::nullopt;
+  return {};
 }
 
 Status no_price(const SupportQuery& q) { return unsupported(q.plan); }
 
 Status not_measured(const SupportQuery& q) {
-  if (q.job.engine_model == nullptr || q.job.engine_model->measured == nullptr) return std::nullopt;
+  if (q.job.engine_model == nullptr || q.job.engine_model->measured == nullptr) return {};
   for (const StrategyCount& used : strategy_counts(q.plan))
     if (const auto missing =
             profile::not_covered(*q.job.engine_model->measured, q.job.model, used.strategy, q.job.training.sequence.main))
       return Error{ErrorKind::bad_input, "plan", cat("under ", label(used.strategy), ", ", profile::to_string(*missing)),
                    "operators that the profile measured", "`espalier profile` measures further sizes (--tp)"};
-  return std::nullopt;
+  return {};
 }
 
 Status devices_outside(const SupportQuery& q) {
@@ -53,7 +54,7 @@ Status devices_outside(const SupportQuery& q) {
       if (const std::int64_t last = range.first + (range.count - 1) * range.stride; last >= q.job.cluster.devices())
         return Error{ErrorKind::bad_input, cat(where(), ".devices"), cat("device ", last),
                      cat("devices 0 … ", q.job.cluster.devices() - 1), ""};
-    return std::nullopt;
+    return {};
   });
 }
 
@@ -61,19 +62,19 @@ Status devices_outside(const SupportQuery& q) {
 Status unsupported_placement(const SupportQuery& q) {
   const Status partitioned = cost::unpriced_groups(q.plan);
   if (cost::on_unlike_devices(q.plan, q.job.cluster)) return partitioned;
-  return partitioned ? unpriced_placement(q.plan, q.job.model, q.job.cluster) : std::nullopt;
+  return partitioned.ok() ? Status() : unpriced_placement(q.plan, q.job.model, q.job.cluster);
 }
 
 Status broken_rule(const SupportQuery& q) {
   const auto broken = plan_violations(q.job.model, q.plan);
-  if (broken.empty()) return std::nullopt;
+  if (broken.empty()) return {};
   return Error{ErrorKind::bad_input, "$.pipelines[0].stages", broken.front().rule + ": " + broken.front().text,
                "a plan that satisfies every rule of plans", broken.front().hint};
 }
 
 /// Rejects partitions of the plan's strategies that do not fit the model's blocks.
 Status partition_that_does_not_fit(const SupportQuery& q) {
-  if (!cost::unpriced_groups(q.plan)) return std::nullopt;
+  if (cost::unpriced_groups(q.plan).ok()) return {};
   cost::CostContext context(q.job.model, q.job.cluster, q.job.training, q.engine);
   context.fabric.place(q.plan);
   for (const StrategyCount& used : strategy_counts(q.plan)) {
@@ -81,18 +82,19 @@ Status partition_that_does_not_fit(const SupportQuery& q) {
     if (s.partition.empty()) continue;
     if (const std::string fault = partition_fault(s); !fault.empty())
       return Error{ErrorKind::bad_input, "strategy.partition", fault, "a partition that satisfies rule operator-partition", ""};
-    if (Status fault = cost::partition_fits(context, s, static_cast<std::int32_t>(q.plan.samples_per_microbatch() / s.dp)))
-      return fault;
+    if (Status status = cost::partition_fits(context, s, static_cast<std::int32_t>(q.plan.samples_per_microbatch() / s.dp));
+        !status.ok())
+      return status;
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Rejects unequal replicas under the flow network. Ranks of one class then send unequal amounts, which the network
 /// of shared links does not model.
 Status unequal_under_flow(const SupportQuery& q) {
-  if (q.job.network != NetworkKind::flow) return std::nullopt;
+  if (q.job.network != NetworkKind::flow) return {};
   return any_stage(q.plan, [](const Stage& stage, const auto& where) -> Status {
-    if (!uneven_replicas(stage)) return std::nullopt;
+    if (!uneven_replicas(stage)) return {};
     return Error{ErrorKind::bad_input, where(), "replicas with unequal shares under --network flow", "the closed form",
                  "omit --network"};
   });
@@ -107,8 +109,8 @@ constexpr std::array kReasons = {
 Status support(const Job& job, const EngineModel& engine, const Plan& plan) {
   const SupportQuery query{job, engine, plan};
   for (const auto reason : kReasons)
-    if (Status refused = reason(query)) return refused;
-  return std::nullopt;
+    if (Status status = reason(query); !status.ok()) return status;
+  return {};
 }
 
 }  // namespace espalier::planner

@@ -13,7 +13,7 @@ Status verify(const Job& job, const EngineModel& engine, const Plan& plan, const
     if (!f.ok)
       return Error{ErrorKind::internal, "check", f.name + ": " + f.text, "a plan that the independent checker accepts",
                    "please report"};
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace espalier::planner

@@ -67,7 +67,7 @@ TEST(MeasuredOperators, RowsAreReadAsTheyWereWritten) {
     base::ErrorSink sink;
     base::Reader reader = base::Reader::root(*document, sink);
     const MeasuredTime again = read_row(reader);
-    ASSERT_TRUE(sink.ok()) << sink.first()->message();
+    ASSERT_TRUE(sink.ok()) << sink.first().error().message();
     EXPECT_EQ(again.work.shape, row.work.shape);
     EXPECT_EQ(again.work.tokens, row.work.tokens);
     EXPECT_EQ(again.time, row.time);

@@ -126,7 +126,7 @@ Result<MeasuredStep> read_measured_step(const std::string& text, const std::stri
   r.each("ranks", true, [&](Reader& rank) { step.ranks.push_back(read_rank(rank)); });
   r.finish();
   if (sink.ok() && step.ranks.empty()) r.fail("ranks", "none", "a rank or more");
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return step;
 }
 

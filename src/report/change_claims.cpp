@@ -24,7 +24,7 @@ Result<Plan> read_plan(Reader& r, const char* key) {
   const Node* node = r.find(key);
   auto plan = plan_from_json(node == nullptr ? "null" : base::to_json(*node), r.path() + "." + key);
   if (!plan) return plan.error();
-  if (Status refused = unsupported(*plan)) return *refused;
+  if (Status status = unsupported(*plan); !status.ok()) return status.error();
   return plan;
 }
 
@@ -66,7 +66,7 @@ ClaimedChange read_change(Reader& r, Status& refused) {
   for (const char* key : {"plan", "priced_as"}) {
     if (!r.has(key) || !r.sink().ok()) continue;
     auto plan = read_plan(r, key);
-    if (!plan && !refused) refused = plan.error();
+    if (!plan && refused.ok()) refused = plan.error();
     if (!plan) continue;
     out.plan = std::move(*plan);
     out.priced_as = std::string_view(key) == "priced_as";
@@ -85,7 +85,7 @@ void read_named(Reader& what, const char* key, const char* value, std::vector<st
 void read_asked(Reader& r, ClaimedAnswer& out, Status& refused) {
   if (auto running = read_plan(r, "running"); running.ok())
     out.running = std::move(*running);
-  else if (!refused)
+  else if (refused.ok())
     refused = running.error();
   Reader change = r.child("change", true);
   if (const Node* lost = change.find("lost"))
@@ -196,8 +196,8 @@ Result<ClaimedAnswer> read_claims(std::string_view text, const std::string& wher
   if (r.has("horizon_s")) out.horizon_s = r.required_real("horizon_s", 0, kLongestSeconds);
   if (sink.ok()) read_asked(r, out, refused);
   if (sink.ok()) read_seal(document->root, r, out);
-  if (!sink.ok()) return *sink.first();
-  if (refused) return *refused;
+  if (!sink.ok()) return sink.first().error();
+  if (!refused.ok()) return refused.error();
   return out;
 }
 

@@ -47,10 +47,10 @@ Status write_file(const std::string& path, std::string_view bytes) {
       return cannot_write(path, "the file cannot be opened or the disk is full");
     }
   }
-  if (special) return std::nullopt;
+  if (special) return {};
   fs::rename(beside, path, code);
   if (code) return cannot_write(path, code.message());
-  return std::nullopt;
+  return {};
 }
 
 Status write_trace_file(const std::string& path, const std::string& trace) {
@@ -59,7 +59,7 @@ Status write_trace_file(const std::string& path, const std::string& trace) {
 
 Result<std::vector<std::string>> write_answer(const std::string& folder, const PlannerResult& result, const std::string& trace,
                                               PlanSchema schema) {
-  if (Status refused = unwritable(result.plan, schema)) return *refused;
+  if (Status status = unwritable(result.plan, schema); !status.ok()) return status.error();
   std::error_code code;
   fs::create_directories(folder, code);
   if (code || !fs::is_directory(folder)) return cannot_write(folder, code ? code.message() : "not a folder");
@@ -68,10 +68,10 @@ Result<std::vector<std::string>> write_answer(const std::string& folder, const P
     written.push_back((fs::path(folder) / name).string());
     return write_file(written.back(), bytes);
   };
-  if (Status error = write("plan.json", to_json(result.plan, schema) + "\n")) return *error;
-  if (Status error = write("result.json", to_json(result, false, schema) + "\n")) return *error;
+  if (Status status = write("plan.json", to_json(result.plan, schema) + "\n"); !status.ok()) return status.error();
+  if (Status status = write("result.json", to_json(result, false, schema) + "\n"); !status.ok()) return status.error();
   if (!trace.empty()) {
-    if (Status error = write("timeline.json.gz", sim::gzip(trace))) return *error;
+    if (Status status = write("timeline.json.gz", sim::gzip(trace)); !status.ok()) return status.error();
   }
   return written;
 }

@@ -149,7 +149,7 @@ std::string explain(const PlannerResult& result, std::size_t width) {
 }
 
 Result<Job> job_to_explain(const Plan& plan) {
-  if (Status refused = unsupported(plan)) return *refused;
+  if (Status status = unsupported(plan); !status.ok()) return status.error();
   auto job = job_of_plan(plan);
   if (job && !plan.uniform()) job->search.kind = SpaceKind::layerwise;
   return job;

@@ -75,12 +75,12 @@ Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOpti
   const auto engine = engine_for(options, plan);
   if (!engine) return engine.error();
   // The structure comes first: only a plan of this model on this cluster can be lowered and priced.
-  if (Status broken = validate(plan)) return CheckReport{{{"structure", false, broken->message()}}};
-  if (Status refused = unsupported(plan)) return *refused;
+  if (Status status = validate(plan); !status.ok()) return CheckReport{{{"structure", false, status.error().message()}}};
+  if (Status status = unsupported(plan); !status.ok()) return status.error();
   CheckReport sound = check::check_sound(plan, job.model, job.cluster, job.engine_model.get());
   if (!sound.ok() && !placed_unevenly(sound)) return sound;
   if (!cost::on_unlike_devices(plan, job.cluster))
-    if (Status refused = unpriced_placement(plan, job.model, job.cluster)) return *refused;
+    if (Status status = unpriced_placement(plan, job.model, job.cluster); !status.ok()) return status.error();
   if (!sound.ok()) return sound;
   CheckReport report = check_against_claims(job, plan);
   report.findings.insert(report.findings.begin(), report::check_summaries(job, plan));
@@ -91,7 +91,7 @@ Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOpti
 Result<CheckReport> check_result(const Job& job, const PlannerResult& claimed, std::string_view text,
                                  const CheckOptions& options) {
   auto report = check_plan(job, claimed.plan, options);
-  if (!report || validate(claimed.plan)) return report;
+  if (!report || !validate(claimed.plan).ok()) return report;
   // An unsound plan has no figures to compare with.
   if (!check::check_sound(claimed.plan, job.model, job.cluster, job.engine_model.get()).ok()) return report;
   append(*report, report::check_result(text, job, claimed));

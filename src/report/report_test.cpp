@@ -86,13 +86,13 @@ TEST(OutputFiles, AppearWholeOrNotAtAll) {
   const auto written = write_answer((folder / "deep/er").string(), result_of(1, 1), "{}");
   ASSERT_TRUE(written) << written.error().message();
   EXPECT_EQ(written->size(), 3u);
-  EXPECT_FALSE(write_file((folder / "x").string(), "one"));
-  EXPECT_FALSE(write_file((folder / "x").string(), "two"));
+  EXPECT_TRUE(write_file((folder / "x").string(), "one").ok());
+  EXPECT_TRUE(write_file((folder / "x").string(), "two").ok());
   std::ifstream in(folder / "x");
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "two");
   EXPECT_FALSE(fs::exists(folder / "x.part"));
-  EXPECT_TRUE(write_file((folder / "no/such/folder/x").string(), "text"));
-  EXPECT_FALSE(write_file("/dev/null", "text"));
+  EXPECT_FALSE(write_file((folder / "no/such/folder/x").string(), "text").ok());
+  EXPECT_TRUE(write_file("/dev/null", "text").ok());
   EXPECT_FALSE(write_answer("/dev/null/out", result_of(1, 1), ""));
   fs::remove_all(folder);
 }

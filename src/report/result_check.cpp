@@ -297,7 +297,7 @@ std::vector<Finding> check_result(std::string_view text, const Job& of_plan, con
   Findings findings;
   Job job = of_plan;
   job.search.recompute_modules = claimed.search.asked.space.recompute_modules;
-  if (Status error = job::mean_modules(job)) return {{"search", false, error->message()}};
+  if (Status status = job::mean_modules(job); !status.ok()) return {{"search", false, status.error().message()}};
   const bool same = claimed.made_by == this_build();
   findings.expect(
       "made-by", same,
@@ -343,7 +343,7 @@ std::vector<Finding> check_search(std::string_view text, Job job, const PlannerR
   if (ended_by_clock(claimed.search.reason))
     return {{"search-again", true, "the clock stopped the search: it cannot be repeated"}};
   job.search = asked.space;
-  if (Status error = job::mean_modules(job)) return {{"search-again", false, error->message()}};
+  if (Status status = job::mean_modules(job); !status.ok()) return {{"search-again", false, status.error().message()}};
   if (claimed.prediction.network) job.network = NetworkKind::flow;
   how.node_limit = asked.node_limit;
   how.disabled_rules = asked.disabled_rules;

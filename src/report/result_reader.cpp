@@ -333,12 +333,13 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   PlannerResult result;
   const Node* plan = r.find("plan");
   if (!plan) r.fail("plan", "no plan", "a plan document");
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   auto read_plan = plan_from_json(base::to_json(*plan), where + " ($.plan)");
   if (!read_plan) return read_plan.error();
-  if (Status refused = unsupported(*read_plan)) {
-    refused->where = where + ": $.plan" + refused->where.substr(1);
-    return *refused;
+  if (Status status = unsupported(*read_plan); !status.ok()) {
+    Error error = status.error();
+    error.where = where + ": $.plan" + error.where.substr(1);
+    return error;
   }
   result.plan = std::move(read_plan).value();
   Reader made_by = r.child("made_by", false);
@@ -353,7 +354,7 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   result.notes = read_sentences(r, "notes");
   r.ignore({"engine", "timing", "digest"});
   r.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return result;
 }
 

@@ -169,13 +169,13 @@ TEST(TraceFile, IsCompressedByItsName) {
     std::ifstream file(path, std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
-  ASSERT_FALSE(write_trace_file((folder / "t.json").string(), "{}").has_value());
+  ASSERT_TRUE(write_trace_file((folder / "t.json").string(), "{}").ok());
   EXPECT_EQ(bytes(folder / "t.json"), "{}");
-  ASSERT_FALSE(write_trace_file((folder / "t.json.gz").string(), "{}").has_value());
+  ASSERT_TRUE(write_trace_file((folder / "t.json.gz").string(), "{}").ok());
   EXPECT_EQ(bytes(folder / "t.json.gz").substr(0, 2), "\x1f\x8b");
-  const Status error = write_trace_file((folder / "none" / "t.json").string(), "{}");
-  ASSERT_TRUE(error.has_value());
-  EXPECT_EQ(error->kind, ErrorKind::usage);
+  const Status status = write_trace_file((folder / "none" / "t.json").string(), "{}");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::usage);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ bool is_dots(std::string_view word) {
 }  // namespace
 
 Result<std::map<std::string, Argument>> read_argument_block(std::string_view text, const std::string& where) {
-  if (Status error = check_size(text, where)) return *error;
+  if (Status status = check_size(text, where); !status.ok()) return status.error();
   std::map<std::string, Argument> out;
   std::optional<Error> twice;
   bool inside = false;

@@ -166,7 +166,7 @@ std::optional<std::string_view> bar_field(std::string_view line, std::string_vie
 }
 
 Status check_size(std::string_view text, const std::string& where) {
-  if (text.size() <= kMaxText) return std::nullopt;
+  if (text.size() <= kMaxText) return {};
   return Error{ErrorKind::bad_input, where, std::to_string(text.size()) + " bytes", "at most 256 MiB",
                "cut the log to a few dozen steps"};
 }

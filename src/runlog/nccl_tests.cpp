@@ -140,7 +140,7 @@ Status place(Draft& draft) {
   t.ranks = on_one * t.nodes;
   t.active_per_node = per_node.begin()->second;
   if (t.ranks < 2) return bad(t.where, "one rank", "at least two ranks", "a collective of one rank moves nothing");
-  return std::nullopt;
+  return {};
 }
 
 // ---- which collective ---------------------------------------------------------------------------------------------
@@ -149,14 +149,14 @@ Status settle_test(Draft& draft, const std::string& file) {
   NcclTable& t = draft.table;
   if (draft.named) {
     t.test = *draft.named;
-    return std::nullopt;
+    return {};
   }
   if (!draft.program.empty())
     return bad(t.where, "\"" + draft.program + "\"",
                "all_reduce_perf, all_gather_perf, reduce_scatter_perf, alltoall_perf or sendrecv_perf");
   if (const auto test = test_in(file)) {
     t.test = *test;
-    return std::nullopt;
+    return {};
   }
   const double n = static_cast<double>(t.ranks), ring = (n - 1) / n;
   const auto near = [&](double factor) { return draft.factor > 0 && std::fabs(draft.factor / factor - 1) < 0.02; };
@@ -169,7 +169,7 @@ Status settle_test(Draft& draft, const std::string& file) {
   else
     return bad(t.where, "a table that does not say which collective it timed", "a header line '# Collective test starting: …'",
                "name the file after the program: all_gather_perf.txt");
-  return std::nullopt;
+  return {};
 }
 
 // ---- rows ---------------------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class TextReader {
 
   Result<std::vector<NcclTable>> finish() {
     close();
-    if (error_) return *error_;
+    if (!status_.ok()) return status_.error();
     if (!tables_.empty()) return std::move(tables_);
     if (damaged_ > 0)
       return bad(where_ + ":" + std::to_string(damaged_), "a row that cannot be read, and none that can",
@@ -273,8 +273,8 @@ class TextReader {
   void row(std::int64_t number, std::string_view text) {
     NcclRow r;
     const RowReading reading = read_row(words_of(text), r, draft_);
-    if (reading == RowReading::negative && !error_)
-      error_ = bad(where_ + ":" + std::to_string(number), "a row with a negative size or count", "bytes and elements from 0");
+    if (reading == RowReading::negative && status_.ok())
+      status_ = bad(where_ + ":" + std::to_string(number), "a row with a negative size or count", "bytes and elements from 0");
     if (reading == RowReading::damaged && damaged_ == 0) damaged_ = number;
     if (reading != RowReading::row || draft_.table.rows.size() >= kMaxRows) return;
     r.line = number;
@@ -285,8 +285,8 @@ class TextReader {
   /// Adds the table so far, if it has rows. Ranks and program stay for the next one.
   void close() {
     if (draft_.table.rows.empty()) return;
-    if (!error_) error_ = place(draft_);
-    if (!error_) error_ = settle_test(draft_, file_name(where_));
+    if (status_.ok()) status_ = place(draft_);
+    if (status_.ok()) status_ = settle_test(draft_, file_name(where_));
     draft_.table.direct_bytes = direct_bytes_;
     tables_.push_back(draft_.table);
     draft_.table.rows.clear();
@@ -297,7 +297,7 @@ class TextReader {
   Draft draft_;
   double direct_bytes_ = 0;
   std::vector<NcclTable> tables_;
-  Status error_;
+  Status status_;
   std::int64_t damaged_ = 0;
 };
 
@@ -360,8 +360,8 @@ Result<std::vector<NcclTable>> read_json_tables(std::string_view text, const std
   read_json_rows(document->root, draft);
   if (draft.table.rows.empty())
     return bad(where + ":1", "no results", "the JSON that nccl-tests writes with -J FILE (config.devices, results)");
-  if (Status error = place(draft)) return *error;
-  if (Status error = settle_test(draft, file_name(where))) return *error;
+  if (Status status = place(draft); !status.ok()) return status.error();
+  if (Status status = settle_test(draft, file_name(where)); !status.ok()) return status.error();
   return std::vector<NcclTable>{std::move(draft.table)};
 }
 
@@ -379,7 +379,7 @@ std::string_view to_string(CollectiveTest test) {
 }
 
 Result<std::vector<NcclTable>> read_nccl_tests(std::string_view text, const std::string& where) {
-  if (Status error = check_size(text, where)) return *error;
+  if (Status status = check_size(text, where); !status.ok()) return status.error();
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && text[first] == '{') return read_json_tables(text, where);
   TextReader reader(where);

@@ -144,7 +144,7 @@ class LogReader {
 };
 
 void LogReader::line(std::int64_t number, std::string_view line) {
-  if (mixed_) return;
+  if (!mixed_.ok()) return;
   if (const auto bytes = megatron_memory(line, "max allocated")) log_.peak_memory_bytes = std::max(bytes, log_.peak_memory_bytes);
   if (const auto bytes = megatron_memory(line, "max reserved")) log_.reserved_bytes = std::max(bytes, log_.reserved_bytes);
   if (const auto batch = stated_batch(line)) batch_ = batch;
@@ -223,7 +223,7 @@ Error LogReader::none() const {
 }
 
 Result<StepLog> LogReader::finish() {
-  if (mixed_) return *mixed_;
+  if (!mixed_.ok()) return mixed_.error();
   for (std::size_t i = 0; i < kSources.size(); ++i) {
     if (found_[i].steps.empty() || !kSources[i].numbered) continue;
     choose(i);
@@ -284,7 +284,7 @@ std::optional<double> seconds_of(const LoggedStep& step, double tokens_per_devic
 }
 
 Result<StepLog> read_step_log(std::string_view text, const std::string& where) {
-  if (Status error = check_size(text, where)) return *error;
+  if (Status status = check_size(text, where); !status.ok()) return status.error();
   LogReader reader(where);
   each_line(text, [&](std::int64_t number, std::string_view line) { reader.line(number, line); });
   return reader.finish();

@@ -129,7 +129,7 @@ void Mapper::place_run() {
   if (!skip_ && layers) place_layers(plan);
   if (skip_) return;
   // The configuration keeps the rules, moved to other devices or cut elsewhere.
-  ESPALIER_CHECK(!validate(plan).has_value());
+  ESPALIER_CHECK(validate(plan).ok());
   run_.plan = std::move(plan);
 }
 

@@ -299,7 +299,8 @@ void Mapper::map_training() {
                    : "LoRA among the record's techniques; assumed: NeMo's recipes, llama3_8b.finetune_recipe: dim 8, "
                      "target_modules [linear_qkv] "
                      "in performance mode");
-    if (const Status error = mark_trained(run_.job.model, t, "training")) return skip("unknown adapters", error->found);
+    if (Status status = mark_trained(run_.job.model, t, "training"); !status.ok())
+      return skip("unknown adapters", status.error().found);
   }
   std::string precision = base::lower(r_.precision);
   if (precision.empty()) {

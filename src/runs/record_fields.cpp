@@ -33,7 +33,7 @@ RecordFields RecordFields::child(const char* key) const {
     fail(*node, key, "a mapping");
     node = nullptr;
   }
-  return {node ? *node : nothing(), path_ + "." + key, record_, error_, where_};
+  return {node ? *node : nothing(), path_ + "." + key, record_, status_, where_};
 }
 
 std::vector<RecordFields> RecordFields::children(const char* key) const {
@@ -50,7 +50,7 @@ std::vector<RecordFields> RecordFields::children(const char* key) const {
       fail(item, key, "a mapping");
       return {};
     }
-    out.emplace_back(item, path_ + "." + key + "[" + std::to_string(i) + "]", record_, error_, where_);
+    out.emplace_back(item, path_ + "." + key + "[" + std::to_string(i) + "]", record_, status_, where_);
   }
   return out;
 }
@@ -133,12 +133,12 @@ bool RecordFields::set_apart(const Node& node, const char* key) const {
 }
 
 void RecordFields::fail(const Node& node, const char* key, std::string expected) const {
-  if (error_) return;
+  if (!status_.ok()) return;
   const std::string place =
       where_ + ":" + std::to_string(record_.line) + ":" + std::to_string(node.column) + " (" + path_ + "." + key + ")";
   const bool shown = node.kind != NodeKind::mapping && node.kind != NodeKind::sequence && node.text.size() < 80;
-  error_ = Error{ErrorKind::bad_input, place, shown ? base::to_json(node) : std::string(to_string(node.kind)),
-                 std::move(expected), "unknown values are written as null"};
+  status_ = Error{ErrorKind::bad_input, place, shown ? base::to_json(node) : std::string(to_string(node.kind)),
+                  std::move(expected), "unknown values are written as null"};
 }
 
 }  // namespace espalier::runs

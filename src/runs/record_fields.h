@@ -16,8 +16,8 @@ namespace espalier::runs {
 /// Reads one mapping of a record. The values that it refers to outlive it.
 class RecordFields {
  public:
-  RecordFields(const base::Node& node, std::string path, RunRecord& record, Status& error, const std::string& where)
-      : node_(node), path_(std::move(path)), record_(record), error_(error), where_(where) {}
+  RecordFields(const base::Node& node, std::string path, RunRecord& record, Status& status, const std::string& where)
+      : node_(node), path_(std::move(path)), record_(record), status_(status), where_(where) {}
 
   /// Returns a mapping inside this one; an empty one where there is none.
   [[nodiscard]] RecordFields child(const char* key) const;
@@ -42,7 +42,7 @@ class RecordFields {
   const base::Node& node_;
   std::string path_;
   RunRecord& record_;
-  Status& error_;
+  Status& status_;
   const std::string& where_;
 };
 

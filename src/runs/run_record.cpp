@@ -96,8 +96,8 @@ void read_techniques(const Fields& f, const Node* extra, const std::string& note
 Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::string& where) {
   RunRecord r;
   r.line = line;
-  Status error;
-  const Fields f(root, "$", r, error, where);
+  Status status;
+  const Fields f(root, "$", r, status, where);
   r.id = f.word("id");
   if (r.id.empty()) r.id = "line " + std::to_string(line);
   r.source = f.word("source");
@@ -116,9 +116,9 @@ Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::st
   const Node* extra = root.find("extra");
   runs::read_extra(extra, r);
   read_techniques(f, extra, f.word("notes"), r);
-  if (!error) return r;
+  if (status.ok()) return r;
   // A row with such a status is skipped for it, whatever else it holds.
-  if (!is_skipped_by(r.status)) return *error;
+  if (!is_skipped_by(r.status)) return status.error();
   RunRecord skipped;
   skipped.line = line;
   skipped.id = r.id;

@@ -259,7 +259,7 @@ runs::PredictFunction predict_by(const std::shared_ptr<const Calibration>& calib
   return [calibration](const Job& job, const Strategy& strategy, const Schedule& schedule) -> Result<Prediction> {
     if (!mismatch(*calibration, job).empty()) return planner::predict(job, strategy, schedule);
     Job calibrated = job;
-    if (Status error = use_calibration(calibrated, calibration)) return *error;
+    if (Status status = use_calibration(calibrated, calibration); !status.ok()) return status.error();
     return planner::predict(calibrated, strategy, schedule);
   };
 }

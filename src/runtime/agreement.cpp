@@ -14,9 +14,10 @@ constexpr std::int64_t kTextRoom = 2048;
 
 /// Packs the kind and the fields of an error one after the other.
 std::string packed(const Status& status) {
-  if (!status) return "";
-  std::string text(1, static_cast<char>('0' + static_cast<int>(status->kind)));
-  for (const std::string* field : {&status->where, &status->found, &status->expected, &status->hint}) {
+  if (status.ok()) return "";
+  std::string text(1, static_cast<char>('0' + static_cast<int>(status.error().kind)));
+  for (const std::string* field :
+       {&status.error().where, &status.error().found, &status.error().expected, &status.error().hint}) {
     text += field->substr(0, 480);
     text += '\n';
   }

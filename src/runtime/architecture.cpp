@@ -56,7 +56,7 @@ Status read_rotary(base::Reader& config, Architecture& out) {
     base::Reader inner = config.child(key, false);
     out.rotary_base = inner.optional_real("rope_theta", 1, 1e12, out.rotary_base);
     const std::string type = inner.optional_string("rope_type", inner.optional_string("type", "default"));
-    if (Status error = read_stretch(inner, type, cat("model: ", key), out.rotary_stretch)) return error;
+    if (Status status = read_stretch(inner, type, cat("model: ", key), out.rotary_stretch); !status.ok()) return status;
   }
   return {};
 }
@@ -147,15 +147,15 @@ Status refused_stage(const Plan& plan, const Pipeline& pipeline, const Stage& st
     if (samples < 1) return refused(where + ".samples_per_replica", "a replica without samples", "some for each replica");
   for (const Chunk& chunk : stage.chunks)
     for (const LayerRange& range : chunk.ranges) {
-      if (Status error = refused_strategy(range.strategy, where)) return error;
+      if (Status status = refused_strategy(range.strategy, where); !status.ok()) return status;
       for (std::int32_t l = range.first; l <= range.last; ++l) {
         const LayerKind& kind = model.layer(static_cast<std::size_t>(l));
         if (!range.strategy.partition.empty() && kind.role == LayerRole::block) {
-          if (Status error = refused_partition(plan, pipeline, stage, range.strategy, kind, where)) return error;
+          if (Status status = refused_partition(plan, pipeline, stage, range.strategy, kind, where); !status.ok()) return status;
           continue;
         }
         for (const Operator& op : kind.operators)
-          if (Status error = refused_degrees(op, range.strategy, where)) return error;
+          if (Status status = refused_degrees(op, range.strategy, where); !status.ok()) return status;
       }
     }
   return {};
@@ -185,7 +185,7 @@ Result<Architecture> architecture_of(const Plan& plan, const Model& model) {
   if (std::find(kFamilies.begin(), kFamilies.end(), model.family) == kFamilies.end())
     return refused("model", cat("family ", model.family), "gpt2, llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe");
   for (const LayerKind& kind : model.kinds)
-    if (Status error = refused_layer(kind)) return *error;
+    if (Status status = refused_layer(kind); !status.ok()) return status.error();
   const auto document = base::read_json(plan.model_source, "model");
   if (!document) return document.error();
   base::ErrorSink sink;
@@ -200,9 +200,9 @@ Result<Architecture> architecture_of(const Plan& plan, const Model& model) {
                                                      : config.optional_string("activation_function", "gelu_new"));
   if (!activation) return activation.error();
   out.activation = *activation;
-  if (Status error = read_rotary(config, out)) return *error;
-  if (Status error = read_experts(config, model.family, out)) return *error;
-  if (!sink.ok()) return *sink.first();
+  if (Status status = read_rotary(config, out); !status.ok()) return status.error();
+  if (Status status = read_experts(config, model.family, out); !status.ok()) return status.error();
+  if (!sink.ok()) return sink.first().error();
   return out;
 }
 
@@ -231,9 +231,10 @@ Status not_runnable(const Plan& plan, const Model& model) {
   if (plan.training.lengths.any()) return refused("plan: $.training.lengths", "lengths of sequences", "samples of equal length");
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
     for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
-      if (Status error = refused_stage(plan, plan.pipelines[p], plan.pipelines[p].stages[i], model,
-                                       cat("plan: $.pipelines[", p, "].stages[", i, "]")))
-        return error;
+      if (Status status = refused_stage(plan, plan.pipelines[p], plan.pipelines[p].stages[i], model,
+                                        cat("plan: $.pipelines[", p, "].stages[", i, "]"));
+          !status.ok())
+        return status;
   return refused_copies(plan, model);
 }
 

@@ -86,8 +86,8 @@ TEST(NotRunnable, ExpertDegrees) {
   s.tp = 2;
   const auto found = [&] {
     plan.pipelines.front().stages = {{{{0, 2}}, {{{{0, 3, s}}}}}};
-    const Status error = not_runnable(plan, model);
-    return error ? error->found : "";
+    const Status status = not_runnable(plan, model);
+    return !status.ok() ? status.error().found : "";
   };
   EXPECT_EQ(found(), "");
   s.ep = 3;

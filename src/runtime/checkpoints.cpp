@@ -47,7 +47,7 @@ Status Checkpoints::write(std::int64_t updates) {
     std::filesystem::remove_all(partial, none);  // left by a run that was stopped while it wrote
     failed = storage::make_folder(partial);
   }
-  if (Status error = agreed(failed, world_)) return error;
+  if (Status status = agreed(failed, world_); !status.ok()) return status;
   std::vector<storage::CheckpointPiece> pieces;
   for (const State* state : model_.states()) {
     CountedPart values = counted_part(*state, state->own_values());
@@ -60,10 +60,10 @@ Status Checkpoints::write(std::int64_t updates) {
   const auto checksum = storage::write_rank(partial, world_ == nullptr ? 0 : world_->rank(), pieces);
   failed = agreed(checksum ? Status() : Status(checksum.error()), world_);
   storage::Manifest manifest{updates, content_hash(*view_.plan), view_.plan->model_hash, training_, {}};
-  if (!failed) manifest.ranks = texts_of_all(*checksum, world_);
-  if (!failed && leads()) failed = storage::complete(options_.folder, manifest, options_.keep);
+  if (failed.ok()) manifest.ranks = texts_of_all(*checksum, world_);
+  if (failed.ok() && leads()) failed = storage::complete(options_.folder, manifest, options_.keep);
   failed = agreed(failed, world_);
-  if (failed && leads()) std::filesystem::remove_all(partial, none);
+  if (!failed.ok() && leads()) std::filesystem::remove_all(partial, none);
   return failed;
 }
 
@@ -88,11 +88,11 @@ Status Checkpoints::unlike(const storage::Manifest& manifest, const std::string&
 Result<std::int64_t> Checkpoints::read(const std::string& step_folder) {
   auto opened = storage::Checkpoint::open(step_folder);
   if (!opened) return opened.error();
-  if (Status error = unlike(opened->manifest(), step_folder)) return *error;
+  if (Status status = unlike(opened->manifest(), step_folder); !status.ok()) return status.error();
   const auto readers = static_cast<std::size_t>(world_ == nullptr ? 1 : world_->size());
   for (std::size_t rank = static_cast<std::size_t>(world_ == nullptr ? 0 : world_->rank()); rank < opened->ranks();
        rank += readers)
-    if (Status error = opened->verify(rank)) return *error;
+    if (Status status = opened->verify(rank); !status.ok()) return status.error();
   for (State* state : model_.states()) {
     auto values = opened->read(state->shape().layer, state->shape().held, storage::StateArray::values);
     auto first = opened->read(state->shape().layer, state->own(), storage::StateArray::first);
@@ -126,14 +126,14 @@ Result<std::int64_t> Checkpoints::resume(const std::function<void(const std::str
     const std::string folder = storage::step_folder(options_.folder, step);
     const Result<std::int64_t> updates = read(folder);
     last = agreed(updates ? Status() : Status(updates.error()), world_);
-    if (!last) {
+    if (last.ok()) {
       say(cat("resumed from ", folder, ", after step ", *updates));
       return *updates;
     }
-    if (last->kind != ErrorKind::bad_input) return *last;
-    say(cat("skipped: ", last->message()));
+    if (last.error().kind != ErrorKind::bad_input) return last.error();
+    say(cat("skipped: ", last.error().message()));
   }
-  return *last;
+  return last.error();
 }
 
 }  // namespace espalier::runtime

@@ -89,7 +89,7 @@ Status run(RankView view, const TrainOptions& options, const TokenSource& data, 
   RankModel model(view, program, groups);
   Communicator* world = groups.find("world", everyone);
   if (!options.weights.empty())
-    if (Status error = load_weights(options.weights, view, model, world)) return error;
+    if (Status status = load_weights(options.weights, view, model, world); !status.ok()) return status;
   Checkpoints checkpoints(options.checkpoint, view, model, world, options.data);
   std::int64_t begins = 0;
   if (options.checkpoint.resume) {
@@ -123,14 +123,14 @@ Status run(RankView view, const TrainOptions& options, const TokenSource& data, 
                    "a smaller --learning-rate"};
     if (step > begins) seconds += took.count();
     if (watching.step) watching.step({step, result.loss, result.gradient, took.count()});
-    if (Status error = checkpoints.after(step + 1, options.steps)) return error;
+    if (Status status = checkpoints.after(step + 1, options.steps); !status.ok()) return status;
     steering.stepped();
     const auto say = [&watching](const std::string& text) {
       if (watching.seen) watching.seen(text);
     };
     if (result.wish == static_cast<double>(Wish::look)) steering.look(step + 1, say);
     if (result.wish != static_cast<double>(Wish::leave) || step + 1 == options.steps) continue;
-    if (Status error = checkpoints.now(step + 1)) return error;
+    if (Status status = checkpoints.now(step + 1); !status.ok()) return status;
     say(cat("left ", step + 1));
     return {};
   }
@@ -138,10 +138,10 @@ Status run(RankView view, const TrainOptions& options, const TokenSource& data, 
   if (!options.record.empty()) {
     const std::int64_t counted = std::max<std::int64_t>(1, options.steps - begins - 1);
     const Recording recording{clock, options.memory, counted, seconds / static_cast<double>(counted)};
-    if (Status error = write_recording(options.record, recording, world)) return error;
+    if (Status status = write_recording(options.record, recording, world); !status.ok()) return status;
   }
   if (!options.timeline.empty() && options.steps > begins)
-    if (Status error = steps.write(options.timeline, content_hash(*view.plan), world)) return error;
+    if (Status status = steps.write(options.timeline, content_hash(*view.plan), world); !status.ok()) return status;
   return options.save.empty() ? Status() : save_weights(options.save, view, model, world);
 }
 
@@ -151,7 +151,7 @@ int ranks_of(const Plan& plan) { return static_cast<int>(devices_of(plan).size()
 
 Status train(const Plan& plan, const TrainOptions& options, Meeting& meeting, const std::string& name, const Watching& watching) {
   try {
-    if (Status error = meeting.agree(name, said_of(plan, options))) return error;
+    if (Status status = meeting.agree(name, said_of(plan, options)); !status.ok()) return status;
   } catch (const std::exception& error) {
     return lost(error);
   }
@@ -169,7 +169,7 @@ Status train(const Plan& plan, const TrainOptions& options, Meeting& meeting, co
   const auto model = load_model(plan.model_source, "plan: $.model.source");
   if (!model) return model.error();
   view.model = &*model;
-  if (Status error = not_runnable(plan, *model)) return error;
+  if (Status status = not_runnable(plan, *model); !status.ok()) return status;
   const auto architecture = architecture_of(plan, *model);
   if (!architecture) return architecture.error();
   view.architecture = *architecture;

@@ -111,7 +111,7 @@ CountedPart counted_part(const State& state, const at::Tensor& own) {
 
 Status load_weights(const std::string& path, const RankView& view, RankModel& model, Communicator* world) {
   const auto folder = storage::Pretrained::open(path, *view.model);
-  if (Status error = agreed(folder ? Status() : Status(folder.error()), world)) return error;
+  if (Status status = agreed(folder ? Status() : Status(folder.error()), world); !status.ok()) return status;
   for (State* state : model.states()) state->restore(folder->elements(state->shape().layer, state->shape().held));
   return {};
 }
@@ -126,13 +126,13 @@ Status save_weights(const std::string& folder, const RankView& view, const RankM
     else
       failed = created.error();
   }
-  if (Status error = agreed(failed, world)) return error;
+  if (Status status = agreed(failed, world); !status.ok()) return status;
   Gathering gathering(view, model, world);
   for (std::int32_t l = 0; l < static_cast<std::int32_t>(view.model->layers.size()); ++l) {
     const std::vector<float> elements = gathering.layer(l);
-    if (writer && !failed) failed = writer->add(l, elements);
+    if (writer && failed.ok()) failed = writer->add(l, elements);
   }
-  if (writer && !failed) failed = writer->finish();
+  if (writer && failed.ok()) failed = writer->finish();
   return agreed(failed, world);
 }
 

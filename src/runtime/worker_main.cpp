@@ -147,9 +147,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   int code = 0;
-  if (const Status error = probes ? probe(words) : run(words)) {
-    say(2, cat("espalier: rank ", words[probes ? 2 : 1], ": ", error->message(), "\n"));
-    code = exit_code(error->kind);
+  if (Status status = probes ? probe(words) : run(words); !status.ok()) {
+    say(2, cat("espalier: rank ", words[probes ? 2 : 1], ": ", status.error().message(), "\n"));
+    code = exit_code(status.error().kind);
   }
   std::_Exit(code);  // does not wait for threads of lost peers
 }

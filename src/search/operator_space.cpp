@@ -79,7 +79,7 @@ Status BlockSpace::add_options(const PartitionRules& rules, const PartitionWeigh
       }
     }
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Adds the layouts that may enter a block: those that may leave it.
@@ -103,7 +103,7 @@ Result<std::unique_ptr<BlockSpace>> BlockSpace::make(const cost::CostContext& co
   space->graph_ = std::move(*graph);
   space->problem_.nodes.resize(space->graph_.operators.size());
   for (const BlockEdge& edge : space->graph_.edges) space->problem_.edges.push_back({edge.from, edge.to});
-  if (Status failed = space->add_options(rules, weights)) return *failed;
+  if (Status status = space->add_options(rules, weights); !status.ok()) return status.error();
   space->add_entering();
   space->problem_.costs = space.get();
   return space;

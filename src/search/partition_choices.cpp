@@ -184,7 +184,7 @@ class Chooser {
       if (std::find(offered.begin(), offered.end(), partition) != offered.end()) continue;
       Strategy s = p.bases.front().strategy;
       s.partition = partition;
-      if (partition_fault(s).empty() && !cost::partition_fits(book_.context(), s, p.micro_batch))
+      if (partition_fault(s).empty() && cost::partition_fits(book_.context(), s, p.micro_batch).ok())
         offered.push_back(std::move(partition));
     }
   }

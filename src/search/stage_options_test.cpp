@@ -185,7 +185,7 @@ TEST(StageOptions, FiguresAreLowerBoundsOfPrices) {
       Plan plan;
       plan.training = f.problem.training;
       plan.pipelines = {pipeline_of(f.problem, all, chain, 4)};
-      ASSERT_FALSE(validate(plan)) << validate(plan)->where << ": " << validate(plan)->found;
+      ASSERT_TRUE(validate(plan).ok()) << validate(plan).error().where << ": " << validate(plan).error().found;
       Program program;
       const cost::Costs priced = cost::price(costs, plan, program);
       for (std::int32_t i = 0; i < 2; ++i) {

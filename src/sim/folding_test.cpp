@@ -28,8 +28,8 @@ TEST(Folding, ChangesNothing) {
     const Case c = any_case();
     const Program folded = lower(c.plan, c.model, true), whole = lower(c.plan, c.model, false);
     const auto devices = static_cast<std::int64_t>(whole.ranks.size() / folded.ranks.size());
-    RC_ASSERT(!validate(folded));
-    RC_ASSERT(!validate(whole));
+    RC_ASSERT(validate(folded).ok());
+    RC_ASSERT(validate(whole).ok());
     Simulator simulator;
     const Result<Simulation> a = simulator.run(folded, costs_of(c.timing, folded.structure())),
                              b = simulator.run(whole, costs_of(c.timing, whole.structure()));

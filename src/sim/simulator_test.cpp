@@ -156,7 +156,7 @@ TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
   program.instructions[1].wait0 = 0;
   program.instructions[2].wait0 = 1;
   program.instructions[3].wait0 = 0;
-  ASSERT_TRUE(validate(program));
+  ASSERT_FALSE(validate(program).ok());
   Simulator simulator;
   const cost::test::ByChunk timing = uniform(low.schedule, 1, 1, 1);
   EXPECT_EQ(simulator.iteration_ns(program, costs_of(timing, program.structure())), -1);

@@ -110,11 +110,11 @@ Result<std::string> write_rank(const std::string& partial, int rank, const std::
   file.write(header);
   for (const CheckpointPiece& piece : pieces)
     for (const std::vector<float>& values : piece.arrays) file.write(bytes_of(values));
-  if (Status error = file.commit()) return *error;
+  if (Status status = file.commit(); !status.ok()) return status.error();
   const std::string text = to_json(index);
   NewFile description(rank_path(partial, static_cast<std::size_t>(rank), ".json"));
   description.write(text);
-  if (Status error = description.commit()) return *error;
+  if (Status status = description.commit(); !status.ok()) return status.error();
   return base::content_hash(text);
 }
 
@@ -122,14 +122,14 @@ Status complete(const std::string& folder, const Manifest& manifest, std::int64_
   const std::string partial = partial_folder(folder, manifest.step), whole = step_folder(folder, manifest.step);
   NewFile file((fs::path(partial) / kManifest).string());
   file.write(to_json(manifest));
-  if (Status error = file.commit()) return error;
+  if (Status status = file.commit(); !status.ok()) return status;
   std::error_code failed, none;
   const std::string old = whole + ".old";
   fs::remove_all(old, none);
   fs::rename(whole, old, none);  // an existing one of the same step: damaged, or of a run that began earlier
   fs::rename(partial, whole, failed);
   if (failed) return unwritable_file(whole, failed.value());
-  if (Status error = sync_folder(folder)) return error;
+  if (Status status = sync_folder(folder); !status.ok()) return status;
   fs::remove_all(old, none);
   const std::vector<std::int64_t> steps = steps_in(folder);
   for (std::size_t k = static_cast<std::size_t>(keep); k < steps.size(); ++k) remove_checkpoint(step_folder(folder, steps[k]));

@@ -93,7 +93,7 @@ Result<Manifest> read_manifest(std::string_view text, const std::string& where) 
   out.ranks = texts_of(root, "ranks");
   const std::string checksum = root.required_string(kOwn);
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   if (const std::string expected = base::content_hash(manifest_text(out, "")); checksum != expected)
     return wrong_checksum(where, checksum, expected);
   return out;
@@ -135,7 +135,7 @@ Result<RankIndex> read_rank_index(std::string_view text, const std::string& wher
     out.pieces.push_back(std::move(piece));
   });
   root.finish();
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return out;
 }
 

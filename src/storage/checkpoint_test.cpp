@@ -48,7 +48,7 @@ class Checkpoints : public ::testing::Test {
   /// Writes two ranks: elements 0 … 9 and 10 … 19 of layer 0, and the odd and the even ones of four of layer 3.
   void write(std::int64_t step, std::int64_t keep = 2) const {
     const std::string partial = partial_folder(folder(), step);
-    ASSERT_FALSE(make_folder(partial).has_value());
+    ASSERT_TRUE(make_folder(partial).ok());
     Manifest manifest{step, "plan", "model", {8, 16, 1, ""}, {}};
     const std::vector<std::vector<CheckpointPiece>> ranks{{piece_of(0, {{0, 10}}), piece_of(3, {{1, 2}, {3, 4}})},
                                                           {piece_of(0, {{10, 20}}), piece_of(3, {{0, 1}, {2, 3}})}};
@@ -58,7 +58,7 @@ class Checkpoints : public ::testing::Test {
       manifest.ranks.push_back(*checksum);
     }
     const Status failed = complete(folder(), manifest, keep);
-    ASSERT_FALSE(failed.has_value()) << failed->message();
+    ASSERT_TRUE(failed.ok()) << failed.error().message();
   }
   [[nodiscard]] std::string folder() const { return (path_ / "c").string(); }
 
@@ -123,10 +123,10 @@ TEST_F(Checkpoints, TheManifestCountsTheSteps) {
 /// An incomplete checkpoint does not count. A run that is killed while it writes leaves the previous one unchanged.
 TEST_F(Checkpoints, HalfWrittenOnesAreNone) {
   write(5);
-  ASSERT_FALSE(make_folder(partial_folder(folder(), 10)).has_value());
+  ASSERT_TRUE(make_folder(partial_folder(folder(), 10)).ok());
   ASSERT_TRUE(write_rank(partial_folder(folder(), 10), 0, {piece_of(0, {{0, 20}})}).ok());
   put(fs::path(folder()) / "step-notes", "x");
-  ASSERT_FALSE(make_folder(step_folder(folder(), 12)).has_value());  // without manifest
+  ASSERT_TRUE(make_folder(step_folder(folder(), 12)).ok());  // without manifest
   EXPECT_THAT(steps_in(folder()), ElementsAre(5));
   EXPECT_THAT(steps_in((path_ / "none").string()), IsEmpty());
 }
@@ -156,17 +156,17 @@ TEST_F(Checkpoints, EveryFlippedBitIsSeen) {
 /// A rank that counts nothing still has a file, and it is verified.
 TEST_F(Checkpoints, FilesWithoutElementsAreVerified) {
   const std::string partial = partial_folder(folder(), 3);
-  ASSERT_FALSE(make_folder(partial).has_value());
+  ASSERT_TRUE(make_folder(partial).ok());
   const auto all = write_rank(partial, 0, {piece_of(0, {{0, 20}})}), none = write_rank(partial, 1, {});
-  ASSERT_FALSE(complete(folder(), {3, "plan", "model", {8, 16, 1, ""}, {*all, *none}}, 2).has_value());
+  ASSERT_TRUE(complete(folder(), {3, "plan", "model", {8, 16, 1, ""}, {*all, *none}}, 2).ok());
   const fs::path file = fs::path(step_folder(folder(), 3)) / "rank-00001.safetensors";
   for (const bool whole : {true, false}) {
     if (!whole) fs::resize_file(file, 6);
     auto opened = Checkpoint::open(step_folder(folder(), 3));
     ASSERT_TRUE(opened.ok());
     ASSERT_EQ(opened->ranks(), 2u);
-    EXPECT_FALSE(opened->verify(0).has_value());
-    EXPECT_EQ(opened->verify(1).has_value(), !whole);
+    EXPECT_TRUE(opened->verify(0).ok());
+    EXPECT_EQ(opened->verify(1).ok(), whole);
   }
 }
 

@@ -70,7 +70,7 @@ NewFile::~NewFile() {
 }
 
 void NewFile::write(std::string_view bytes) {
-  while (!bytes.empty() && !failed_) {
+  while (!bytes.empty() && failed_.ok()) {
     const ssize_t wrote = ::write(descriptor_, bytes.data(), bytes.size());
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote <= 0) {
@@ -82,7 +82,7 @@ void NewFile::write(std::string_view bytes) {
 }
 
 Status NewFile::commit() {
-  if (failed_) return failed_;
+  if (!failed_.ok()) return failed_;
   if (fsync(descriptor_) != 0 || std::rename(partial_.c_str(), path_.c_str()) != 0) return unwritable_file(path_, errno);
   close(std::exchange(descriptor_, -1));
   return sync_folder(std::filesystem::path(path_).parent_path().string());

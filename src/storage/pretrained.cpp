@@ -58,7 +58,7 @@ Result<Pretrained> Pretrained::open(const std::string& path, const Model& model)
   std::set<std::string> used;
   for (std::vector<TensorBlock>& blocks : *layers)
     for (TensorBlock& block : blocks) {
-      if (Status error = find_tensor(block, *folder, model, path)) return *error;
+      if (Status status = find_tensor(block, *folder, model, path); !status.ok()) return status.error();
       used.insert(block.tensor);
     }
   for (const std::string& name : folder->names())
@@ -117,14 +117,14 @@ Result<PretrainedWriter> PretrainedWriter::create(const std::string& folder, con
                                                   std::int64_t part_bytes) {
   auto layers = all_blocks(model);
   if (!layers) return layers.error();
-  if (Status error = make_folder(folder)) return *error;
+  if (Status status = make_folder(folder); !status.ok()) return status.error();
   PretrainedWriter out;
   out.folder_ = folder;
   out.layers_ = std::move(*layers);
   out.plan_parts(part_bytes);
   NewFile file(out.path_of("config.json"));
   file.write(config);
-  if (Status error = file.commit()) return *error;
+  if (Status status = file.commit(); !status.ok()) return status.error();
   return out;
 }
 
@@ -151,7 +151,7 @@ Status PretrainedWriter::add(std::int32_t layer, const std::vector<float>& eleme
     }
     file_->write({reinterpret_cast<const char*>(tensor.data()), tensor.size() * sizeof(float)});
     if (++written_ < parts_[part_].tensors.size()) continue;
-    if (Status error = file_->commit()) return error;
+    if (Status status = file_->commit(); !status.ok()) return status;
     file_.reset();
     ++part_;
     written_ = 0;
@@ -177,7 +177,7 @@ Status PretrainedWriter::finish() {
   ESPALIER_CHECK(part_ == parts_.size());
   const bool several = parts_.size() > 1;
   if (several)
-    if (Status error = write_index()) return error;
+    if (Status status = write_index(); !status.ok()) return status;
   std::error_code none;  // from an earlier save in the other form
   std::filesystem::remove(path_of(several ? "model.safetensors" : "model.safetensors.index.json"), none);
   return {};

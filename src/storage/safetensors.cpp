@@ -131,8 +131,9 @@ Result<TensorHeader> read_tensor_header(std::string_view bytes, const std::strin
     read_entry(entry, name, out.tensors);
   }
   read_metadata(root, out);
-  if (!sink.ok()) return *sink.first();
-  if (Status error = check_coverage(out.tensors, static_cast<std::int64_t>(bytes.size()) - out.buffer, where)) return *error;
+  if (!sink.ok()) return sink.first().error();
+  if (Status status = check_coverage(out.tensors, static_cast<std::int64_t>(bytes.size()) - out.buffer, where); !status.ok())
+    return status.error();
   return out;
 }
 
@@ -266,7 +267,7 @@ Result<TensorFolder> TensorFolder::open(const std::string& path) {
   std::error_code none;
   const fs::path index = fs::path(path) / "model.safetensors.index.json", whole = fs::path(path) / "model.safetensors";
   if (fs::is_directory(path, none) && !fs::exists(whole, none) && fs::exists(index, none)) {
-    if (Status error = out.add_index(path, index.string())) return *error;
+    if (Status status = out.add_index(path, index.string()); !status.ok()) return status.error();
     return out;
   }
   if (fs::is_directory(path, none) && !fs::exists(whole, none))

@@ -163,7 +163,7 @@ TEST(NewFile, IsThereWholeOrNotAtAll) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
   NewFile file(folder.path("x"));
   file.write("abc");
-  EXPECT_FALSE(file.commit().has_value());
+  EXPECT_TRUE(file.commit().ok());
   EXPECT_EQ(MappedFile::open(folder.path("x"))->bytes(), "abc");
 }
 
@@ -175,9 +175,9 @@ TEST(NewFile, AFullDiskIsNamed) {
   NewFile file(folder.path("x"));
   file.write("abc");
   const Status failed = file.commit();
-  ASSERT_TRUE(failed.has_value());
-  EXPECT_EQ(failed->kind, ErrorKind::limit);
-  EXPECT_THAT(failed->message(), HasSubstr("the disk is full"));
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().kind, ErrorKind::limit);
+  EXPECT_THAT(failed.error().message(), HasSubstr("the disk is full"));
 }
 
 }  // namespace

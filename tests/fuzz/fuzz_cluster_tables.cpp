@@ -30,7 +30,7 @@ void read_both_ways(const Table& table, std::string_view text) {
   base::ErrorSink sink;
   base::Reader reader = base::Reader::root(*document, sink);
   const Cluster cluster = cluster::read_cluster(reader, files);
-  if (!sink.ok()) return fuzz::expect_helpful(*sink.first());
+  if (!sink.ok()) return fuzz::expect_helpful(sink.first().error());
   cluster::embed(document->root, files);
   const auto again = load_cluster(base::to_json(document->root), "embedded");
   fuzz::expect(again.ok(), "an embedded table is read again", again.ok() ? "" : again.error().message());

@@ -19,13 +19,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::expect(*again == *plan, "and is equal", text);
   fuzz::expect(to_json(*again) == text, "and is written the same", text);
   fuzz::expect(content_hash(*again) == content_hash(*plan), "and has the same hash", text);
-  if (!unwritable(*plan, PlanSchema::one)) {
+  if (unwritable(*plan, PlanSchema::one).ok()) {
     const auto one = plan_from_json(to_json(*plan, PlanSchema::one), "one.json");
     fuzz::expect(one.ok() && *one == *plan, "version 1 reads back equal", text);
   }
-  if (validate(*plan)) return 0;
-  if (const auto refused = unsupported(*plan)) {
-    fuzz::expect_helpful(*refused);
+  if (!validate(*plan).ok()) return 0;
+  if (const Status status = unsupported(*plan); !status.ok()) {
+    fuzz::expect_helpful(status.error());
     return 0;
   }
   fuzz::expect(plan->pipelines.size() == 1, "what has a price is one pipeline", text);

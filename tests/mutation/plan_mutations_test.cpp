@@ -20,7 +20,7 @@ bool exchange_places(Case& c, std::size_t stage, std::int64_t place, std::size_t
     stages[i].devices.clear();
     for (const std::int64_t device : devices[i]) stages[i].devices.push_back({device, 1, 1});
   }
-  return unpriced_placement(c.plan, c.model, c.cluster).has_value();
+  return !unpriced_placement(c.plan, c.model, c.cluster).ok();
 }
 
 std::int64_t nodes_devices(const Case& c) { return c.cluster.groups.front().devices_per_node; }

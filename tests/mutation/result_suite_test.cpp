@@ -18,7 +18,7 @@ ResultCase answer(const std::string& name, Job job, const std::string& search) {
   base::ErrorSink sink;
   base::Reader reader = base::Reader::root(*document, sink);
   job.search = job::read_search_space(reader);
-  EXPECT_TRUE(sink.ok()) << sink.first()->message();
+  EXPECT_TRUE(sink.ok()) << sink.first().error().message();
   PlannerOptions how;
   how.threads = 1;
   const auto result = plan(job, how);

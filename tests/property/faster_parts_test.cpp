@@ -171,7 +171,7 @@ class JobMaker {
       if (!plan || plan->strategy().order == RankOrder::tp_cp_pp_dp) continue;
       for (Stage& stage : plan->only_pipeline().stages)
         for (Chunk& chunk : stage.chunks) cut(chunk);
-      if (!validate(*plan) && plan_violations(model, *plan).empty()) return plan;
+      if (validate(*plan).ok() && plan_violations(model, *plan).empty()) return plan;
     }
     return std::nullopt;
   }

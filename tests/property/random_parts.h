@@ -38,7 +38,7 @@ inline void choose_trained_parts(Random& random, const EngineModel& engine, Mode
     if (random.one_in(2)) chosen.freeze.push_back("layers 0-" + std::to_string(random.below(model.blocks())));
   }
   Model marked = model;
-  if (mark_trained(marked, chosen, "toy")) return;
+  if (!mark_trained(marked, chosen, "toy").ok()) return;
   model = std::move(marked);
   training = chosen;
 }

@@ -185,10 +185,10 @@ Result<std::map<std::string, V1Profile>> read_v1_profiles(std::string_view json,
     const std::size_t time_types = read_types(r, "time", profile, read_time);
     if (memory_types != time_types) r.fail("time", "", std::to_string(memory_types) + " layer types, as memory has");
     if (sink.ok()) check_groups(r, profile);
-    if (!sink.ok()) return *sink.first();
+    if (!sink.ok()) return sink.first().error();
     profiles.emplace(name, std::move(profile));
   }
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return sink.first().error();
   return profiles;
 }
 

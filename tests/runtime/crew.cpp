@@ -77,10 +77,10 @@ bool run_one(const Assignment& work, Meeting& meeting, const fs::path& folder) {
     for (const auto& [purpose, of] : calls) out << purpose << " " << of.collectives << " " << of.messages << "\n";
   };
   const Status failed = train(work.plan, work.options, meeting, work.name, watching);
-  if (failed)
+  if (!failed.ok())
     std::ofstream(file_of(folder, work.name, meeting.rank(), "error"))
-        << "rank " << meeting.rank() << ": " << failed->message() << "\n";
-  return !failed || ranks_of(work.plan) <= 1;
+        << "rank " << meeting.rank() << ": " << failed.error().message() << "\n";
+  return failed.ok() || ranks_of(work.plan) <= 1;
 }
 
 [[noreturn]] void be_rank(int rank, int world, const std::vector<Assignment>& assignments, const fs::path& folder) {

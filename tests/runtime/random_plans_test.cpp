@@ -36,7 +36,7 @@ TEST(RandomPlans, TrainAsOneProcessDoes) {
     plans.push_back(random.plan());
     configs.push_back(random.config);
     const Status fault = validate(plans.back());
-    ASSERT_FALSE(fault) << "seed " << seed << ": " << fault->message();
+    ASSERT_TRUE(fault.ok()) << "seed " << seed << ": " << fault.error().message();
     work.push_back(assignment(name_of(seed), plans.back()));
   }
   const auto outcomes = run_all(work, 30 + 6 * count);
