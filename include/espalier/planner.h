@@ -7,6 +7,7 @@
 //   std::cout << result->brief();
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -278,12 +279,21 @@ struct Simplest {
   std::optional<Plan> plan;
 };
 
+/// States what an engine can run of the job.
+enum class EngineStatus : std::uint8_t {
+  runs,      ///< exactly the plan of the answer
+  has_plan,  ///< a plan of its own
+  none,      ///< no plan; EngineAnswer::why gives the reason
+  unknown,   ///< no rules of the engine are known
+};
+inline constexpr std::array kEngineStatuses = {EngineStatus::runs, EngineStatus::has_plan, EngineStatus::none,
+                                               EngineStatus::unknown};
+std::string_view to_string(EngineStatus status);  ///< "runs" "has a plan" "none" "unknown"
+
 /// Holds an engine's own best plan for the job, predicted as that engine runs it.
 struct EngineAnswer {
   std::string engine;
-  /// Holds "runs" (exactly the plan of the answer), "has a plan", "none" (`why`), or "unknown" (no
-  /// rules of the engine are known).
-  std::string status;
+  EngineStatus status = EngineStatus::none;
   std::string label;  ///< label of its best plan; empty: none
   std::int64_t iteration_ns = 0, peak_memory_bytes = 0;
   double loss = 0;  ///< its time over the answer's, less 1

@@ -14,6 +14,20 @@
 #include "planner/simulated_evaluator.h"
 #include "search/search.h"
 
+namespace espalier {
+
+std::string_view to_string(EngineStatus status) {
+  switch (status) {
+    case EngineStatus::runs: return "runs";
+    case EngineStatus::has_plan: return "has a plan";
+    case EngineStatus::none: return "none";
+    case EngineStatus::unknown: return "unknown";
+  }
+  return "?";
+}
+
+}  // namespace espalier
+
 namespace espalier::planner {
 namespace {
 
@@ -80,12 +94,12 @@ EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine, s
   const Job own = for_engine(q.job, engine);
   const search::Outcome found = search_with(own, engine, q.options, q.good, slowest_ns);
   if (!found.best) {
-    out.status = "none";
+    out.status = EngineStatus::none;
     out.why = why_none(found);
     return out;
   }
   const search::Configuration& c = found.best->configuration;
-  out.status = "has a plan";
+  out.status = EngineStatus::has_plan;
   out.label = document_of(own, engine, c.strategy, c.schedule).label();
   out.iteration_ns = found.best->iteration_ns;
   out.peak_memory_bytes = found.best->peak_bytes;
@@ -111,13 +125,13 @@ std::vector<EngineAnswer> all_engines(const EngineQuestion& q, const Plan& plan)
     if (!has_rules(engine)) {
       EngineAnswer unknown;
       unknown.engine = engine.name;
-      unknown.status = "unknown";
+      unknown.status = EngineStatus::unknown;
       unknown.why = "Espalier has no rules for this engine";
       out.push_back(std::move(unknown));
       continue;
     }
     EngineAnswer answer = engine_answer(q, engine);
-    if (accepts(engine, q.job, plan)) answer.status = "runs";
+    if (accepts(engine, q.job, plan)) answer.status = EngineStatus::runs;
     out.push_back(std::move(answer));
   }
   return out;

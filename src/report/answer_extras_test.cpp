@@ -71,7 +71,7 @@ TEST(RunsOn, EnginesWithoutRulesAreUnknown) {
   options.engines = true;
   const PlannerResult r = planned(one, options);
   for (const EngineAnswer& e : r.engines)
-    EXPECT_EQ(e.status == "unknown", !planner::has_rules(*find_engine(e.engine))) << e.engine;
+    EXPECT_EQ(e.status == EngineStatus::unknown, !planner::has_rules(*find_engine(e.engine))) << e.engine;
   std::size_t listed = 0;  // all but generic, and those whose runtime is not in this release
   for (const EngineModel& e : engine_catalogue()) listed += e.name != "generic" && !e.planned ? 1 : 0;
   EXPECT_EQ(r.engines.size(), listed);

@@ -11,7 +11,7 @@ namespace {
 void write_engine(JsonWriter& w, const EngineAnswer& e) {
   w.compact_next().begin_object();
   w.key("engine").value(e.engine);
-  w.key("status").value(e.status);
+  w.key("status").value(to_string(e.status));
   if (!e.label.empty()) {
     w.key("label").value(e.label);
     w.key("iteration_s").seconds(e.iteration_ns);
@@ -22,10 +22,16 @@ void write_engine(JsonWriter& w, const EngineAnswer& e) {
   w.end_object();
 }
 
+EngineStatus read_status(Reader& r) {
+  std::vector<std::string_view> words;
+  for (const EngineStatus status : kEngineStatuses) words.push_back(to_string(status));
+  return kEngineStatuses[r.optional_choice("status", words, static_cast<std::size_t>(EngineStatus::none))];
+}
+
 EngineAnswer read_engine(Reader& r) {
   EngineAnswer e;
   e.engine = r.required_string("engine");
-  e.status = r.optional_string("status", "");
+  e.status = read_status(r);
   e.label = r.optional_string("label", "");
   e.iteration_ns = read_ns(r, "iteration_s");
   e.peak_memory_bytes = r.optional_int("peak_memory_bytes", 0, kBig, 0);

@@ -78,9 +78,9 @@ std::string engine_section(const PlannerResult& r) {
   for (const EngineAnswer& e : r.engines) {
     const bool timed = e.iteration_ns > 0;
     rows.push_back({e.engine,
-                    e.status == "runs"      ? "yes"
-                    : e.status == "unknown" ? "unknown"
-                                            : "no",
+                    e.status == EngineStatus::runs      ? "yes"
+                    : e.status == EngineStatus::unknown ? "unknown"
+                                                        : "no",
                     timed ? e.label : "–", timed ? seconds(e.iteration_ns) : "–", timed ? signed_percent(e.loss) : "–", e.why});
   }
   return cat("\nEngines\n", table(rows, {1, 2, 5}));
