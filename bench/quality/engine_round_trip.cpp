@@ -108,7 +108,7 @@ bool same(const Job& job, const PlannerResult& found, const Plan& read, std::str
 void try_formats(const std::string& text, const Job& job, const PlannerResult& found, Counts& counts) {
   std::string refused;
   for (const Exporter* format : exporters_of(found.plan.engine)) {
-    const auto written = format->write({job, found.plan});
+    const auto written = format->write({&job, &found.plan});
     if (!written) {
       refused += cat(refused.empty() ? "" : "; ", written.error().message());
       continue;

@@ -3,7 +3,7 @@
 // format is a new row (src/exchange/).
 //
 //   for (const espalier::Exporter& e : espalier::exporters()) std::cout << e.name << ": " << e.writes << "\n";
-//   auto text = espalier::find_exporter("galvatron")->write(*job, plan);     // the contents of the file.
+//   auto text = espalier::find_exporter("galvatron")->write({&*job, &plan});  // the contents of the file
 //
 // Nothing is approximated: an error names every feature that the other side cannot express.
 #pragma once
@@ -44,7 +44,9 @@ struct ImportFile {
 
 /// Holds the inputs of an import.
 struct ImportRequest {
-  const Job* job = nullptr;  ///< model, cluster and training of the plan; some importers need none
+  /// Points to the job with model, cluster and training of the plan; null for importers that need none. It must outlive
+  /// the call of Importer::read.
+  const Job* job = nullptr;
   std::vector<ImportFile> files;
   std::map<std::string, std::string> options;  ///< by FormatOption::name
 };
@@ -78,10 +80,10 @@ std::string_view to_string(Launcher launcher);  ///< "torchrun", "sbatch", "mpir
 /// Returns the launcher of this name, if there is one.
 std::optional<Launcher> parse_launcher(std::string_view name);
 
-/// Holds the inputs of an export.
+/// Holds the inputs of an export. `job` and `plan` must not be null; both must outlive the call of Exporter::write.
 struct ExportRequest {
-  const Job& job;  ///< the plan's own job
-  const Plan& plan;
+  const Job* job = nullptr;  ///< the plan's own job
+  const Plan* plan = nullptr;
   std::optional<Launcher> launcher = std::nullopt;  ///< none: write the format without a launcher
   std::vector<std::string> lost = {};               ///< ClosestPlan::lost, repeated in the first lines of the file
 };

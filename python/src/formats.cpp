@@ -46,7 +46,7 @@ std::string exported(const std::string& format, const JobHandle& job, const Plan
   const Exporter* exporter = find_exporter(format);
   if (exporter == nullptr) throw Failure({ErrorKind::usage, "format", "\"" + format + "\"", "a format of exporters()", ""});
   if (Status status = rules_broken(*job, plan, *exporter); !status.ok()) throw Failure(status.error());
-  return taken(waited_for([&] { return exporter->write({*job, plan}); }));
+  return taken(waited_for([&] { return exporter->write({&*job, &plan}); }));
 }
 
 std::pair<Plan, std::vector<std::string>> imported(const std::string& format, const Job* job,

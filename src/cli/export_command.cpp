@@ -72,7 +72,7 @@ Result<std::string> text_of(Context& context, const Exporter& format, const Job&
     if (Status status = unwritable(what.plan, plan_schema_of(context)); !status.ok()) return status.error();
     return to_json(what.plan, plan_schema_of(context)) + "\n";
   }
-  return format.write({job, what.plan, asked.launcher.empty() ? std::nullopt : parse_launcher(asked.launcher), what.lost});
+  return format.write({&job, &what.plan, asked.launcher.empty() ? std::nullopt : parse_launcher(asked.launcher), what.lost});
 }
 
 /// Returns "1.234 s a step, 56.7 GiB", or why there is no prediction.

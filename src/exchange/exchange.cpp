@@ -36,10 +36,10 @@ Importer plan_json() {
   return {"plan", "Espalier's own plan.json (espalier.plan/2)", false, {{"plan", "plan.json", true}}, {}, read_plan};
 }
 
-Result<std::string> write_plan(const ExportRequest& request) { return to_json(request.plan) + "\n"; }
+Result<std::string> write_plan(const ExportRequest& request) { return to_json(*request.plan) + "\n"; }
 
 Result<std::string> write_timeline(const ExportRequest& request) {
-  const auto simulated = simulate_with_timeline(request.job, request.plan);
+  const auto simulated = simulate_with_timeline(*request.job, *request.plan);
   if (!simulated) return simulated.error();
   ESPALIER_CHECK(simulated->timeline.iteration_ns == simulated->result.prediction.iteration_ns);
   return to_trace(simulated->timeline);

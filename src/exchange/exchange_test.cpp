@@ -37,7 +37,7 @@ Plan plan_of(const Job& job) {
 TEST(Exchange, APlanComesBackFromItsOwnFormat) {
   const Job one = job();
   const Plan plan = plan_of(one);
-  const auto text = find_exporter("plan")->write({one, plan});
+  const auto text = find_exporter("plan")->write({&one, &plan});
   ASSERT_TRUE(text.ok());
   const auto back = find_importer("plan")->read({nullptr, {{"plan", "plan.json", *text}}, {}});
   ASSERT_TRUE(back.ok()) << back.error().message();
@@ -51,7 +51,7 @@ TEST(Exchange, GalvatronsStrategyGoesThereAndBack) {
   const Job one = job();
   Plan plan = plan_of(one);
   for (Stage& stage : plan.only_pipeline().stages) stage.chunks[0].ranges[0].strategy.overlap.grad_reduce = true;
-  const auto text = find_exporter("galvatron")->write({one, plan});
+  const auto text = find_exporter("galvatron")->write({&one, &plan});
   ASSERT_TRUE(text.ok()) << text.error().message();
   EXPECT_THAT(*text, HasSubstr("\"pp_deg\": 2"));
   const auto back = find_importer("galvatron")->read({&one, {{"strategy", "s.json", *text}}, {{"sequence-parallel", "no"}}});
@@ -65,7 +65,8 @@ TEST(Exchange, GalvatronsStrategyGoesThereAndBack) {
 
 TEST(Exchange, TheTimelineIsATraceOfThePlan) {
   const Job one = job();
-  const auto text = find_exporter("timeline")->write({one, plan_of(one)});
+  const Plan plan = plan_of(one);
+  const auto text = find_exporter("timeline")->write({&one, &plan});
   ASSERT_TRUE(text.ok());
   EXPECT_THAT(*text, HasSubstr("\"traceEvents\":["));
 }

@@ -92,8 +92,8 @@ std::optional<FormatFault> fault_of(const FormatRows& rows, const Job& job, cons
 
 Result<std::string> written(const Exporter& format, const ExportRequest& request,
                             Result<std::string> (*write)(const WrittenPlan& plan)) {
-  if (const auto broken = format.fault(request.job, request.plan)) return to_error(*broken, format);
-  return write({request, request.plan.only_pipeline()});
+  if (const auto broken = format.fault(*request.job, *request.plan)) return to_error(*broken, format);
+  return write({request, request.plan->only_pipeline()});
 }
 
 std::vector<std::string> engine_options(const Plan& plan) {
@@ -128,7 +128,7 @@ std::vector<std::string> options_of_script(const Plan& plan) {
 /// there are none.
 std::string lost_lines(const ExportRequest& request) {
   std::string out;
-  for (const std::string& what : left_to_script(request.plan)) out += cat("# from the training script: ", what, "\n");
+  for (const std::string& what : left_to_script(*request.plan)) out += cat("# from the training script: ", what, "\n");
   for (const std::string& lost : request.lost) out += cat("# not as planned: ", lost, "\n");
   return out;
 }
@@ -146,8 +146,8 @@ std::vector<std::string> left_to_script(const Plan& plan) {
 }
 
 std::string head_lines(const ExportRequest& r, std::string_view tool, std::string_view how) {
-  return cat("# ", r.plan.label(), "\n# ", r.plan.model_name, " on ", r.job.cluster.devices(), " ",
-             r.job.cluster.groups.front().device.name, "; ", tool, ". Written by espalier export; plan ", content_hash(r.plan),
+  return cat("# ", r.plan->label(), "\n# ", r.plan->model_name, " on ", r.job->cluster.devices(), " ",
+             r.job->cluster.groups.front().device.name, "; ", tool, ". Written by espalier export; plan ", content_hash(*r.plan),
              ".\n# ", how, "\n", lost_lines(r));
 }
 

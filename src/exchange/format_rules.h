@@ -56,8 +56,8 @@ Strategy strategy_of_all(const Pipeline& pipeline);
 struct WrittenPlan {
   const ExportRequest& request;
   const Pipeline& pipeline;
-  [[nodiscard]] const Job& job() const { return request.job; }
-  [[nodiscard]] const Plan& plan() const { return request.plan; }
+  [[nodiscard]] const Job& job() const { return *request.job; }
+  [[nodiscard]] const Plan& plan() const { return *request.plan; }
   [[nodiscard]] const Schedule& schedule() const { return pipeline.schedule; }
   [[nodiscard]] const Strategy& strategy() const { return pipeline.strategy(); }
 };

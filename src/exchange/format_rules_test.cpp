@@ -105,7 +105,7 @@ TEST(FormatRules, TheEngineIsAskedFirst) {
     const auto fault = format.fault(c.job, c.plan);
     ASSERT_TRUE(fault) << format.name;
     EXPECT_THAT(fault->id, testing::EndsWith("-NO-PARTITION"));
-    EXPECT_FALSE(format.write({c.job, c.plan}));
+    EXPECT_FALSE(format.write({&c.job, &c.plan}));
     c = sound_for(format, false);
     auto& ranges = c.plan.only_pipeline().stages[0].chunks[0].ranges;
     ranges.push_back(ranges[0]);
@@ -176,7 +176,7 @@ TEST(ClosestPlan, ChangesOneValueAndSaysSo) {
   ASSERT_TRUE(closest) << closest.error().message();
   EXPECT_THAT(closest->lost, ElementsAre(HasSubstr("; written with recompute full")));
   EXPECT_EQ(closest->plan.strategy().recompute.layers, 32);
-  const auto text = find_exporter("accelerate-fsdp")->write({c.job, closest->plan, std::nullopt, closest->lost});
+  const auto text = find_exporter("accelerate-fsdp")->write({&c.job, &closest->plan, std::nullopt, closest->lost});
   ASSERT_TRUE(text);
   EXPECT_THAT(*text, HasSubstr("\n# not as planned: "));
 }
@@ -220,7 +220,7 @@ TEST(ClosestPlan, TheNearestZeroStage) {
 
 TEST(Recipes, TorchtitanSaysEveryStage) {
   const Case c = sound(true);
-  const auto text = find_exporter("torchtitan-recipe")->write({c.job, c.plan});
+  const auto text = find_exporter("torchtitan-recipe")->write({&c.job, &c.plan});
   ASSERT_TRUE(text);
   for (const char* line :
        {"    config.parallelism.pipeline_parallel_degree = 2\n", "    config.parallelism.pipeline_parallel_schedule = '1F1B'\n",
@@ -231,7 +231,7 @@ TEST(Recipes, TorchtitanSaysEveryStage) {
 
 TEST(Recipes, BridgeSetsWhatThePlanDecides) {
   const Case c = sound(true, ZeroStage::optimizer);
-  const auto text = find_exporter("megatron-bridge")->write({c.job, c.plan});
+  const auto text = find_exporter("megatron-bridge")->write({&c.job, &c.plan});
   ASSERT_TRUE(text);
   for (const char* line : {"    cfg.model.pipeline_model_parallel_size = 2\n", "    cfg.ddp.use_distributed_optimizer = True",
                            "    cfg.train.micro_batch_size = 1\n", "    cfg.model.pipeline_dtype = torch.bfloat16\n",
@@ -249,7 +249,7 @@ TEST(Recipes, MegatronOffloadsAndItsEngineHasOptions) {
   });
   c.plan.engine = "megatron-core+cuda-graphs+bf16-moments";
   const Exporter& format = *find_exporter("megatron-core");
-  const auto text = format.write({c.job, c.plan});
+  const auto text = format.write({&c.job, &c.plan});
   ASSERT_TRUE(text);
   for (const char* flag : {"--optimizer-cpu-offload", "--use-distributed-optimizer", "--cuda-graph-impl full_iteration",
                            "--no-check-for-nan-in-loss-and-grad", "--exp-avg-dtype bf16", "--exp-avg-sq-dtype bf16"})
@@ -257,10 +257,10 @@ TEST(Recipes, MegatronOffloadsAndItsEngineHasOptions) {
   const std::size_t aware = text->find("--use-precision-aware-optimizer");
   ASSERT_NE(aware, std::string::npos);
   EXPECT_EQ(text->find("--use-precision-aware-optimizer", aware + 1), std::string::npos);  // only once
-  const auto recipe = find_exporter("megatron-bridge")->write({c.job, c.plan});
+  const auto recipe = find_exporter("megatron-bridge")->write({&c.job, &c.plan});
   EXPECT_FALSE(recipe);
   c.plan.engine = "megatron-bridge";
-  const auto plain = find_exporter("megatron-bridge")->write({c.job, c.plan});
+  const auto plain = find_exporter("megatron-bridge")->write({&c.job, &c.plan});
   ASSERT_TRUE(plain);
   EXPECT_THAT(*plain, HasSubstr("cfg.optimizer.use_precision_aware_optimizer = True"));
 }
@@ -271,7 +271,7 @@ TEST(Recipes, FilesAreMadeOnEveryNode) {
     const Exporter& format = *find_exporter(name);
     EXPECT_EQ(format.launchers.size(), 4U) << name;
     for (const Launcher launcher : format.launchers) {
-      const auto text = format.write({c.job, c.plan, launcher});
+      const auto text = format.write({&c.job, &c.plan, launcher});
       ASSERT_TRUE(text) << name << " " << to_string(launcher) << text.error().message();
       EXPECT_THAT(*text, HasSubstr("mktemp -d)/")) << name;
     }

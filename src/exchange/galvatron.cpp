@@ -60,9 +60,9 @@ std::optional<FormatFault> strategy_fault(const Job& job, const Plan& plan) {
 
 Result<std::string> write_strategy(const ExportRequest& request) {
   // A fault of the plan, whatever the format.
-  if (Status status = unsupported(request.plan); !status.ok()) return status.error();
-  if (const auto broken = strategy_fault(request.job, request.plan)) return to_error(*broken, galvatron_export());
-  const auto document = galvatron::document_of(request.plan);
+  if (Status status = unsupported(*request.plan); !status.ok()) return status.error();
+  if (const auto broken = strategy_fault(*request.job, *request.plan)) return to_error(*broken, galvatron_export());
+  const auto document = galvatron::document_of(*request.plan);
   ESPALIER_CHECK(document.ok());  // the plan keeps its rules
   return galvatron::to_json(*document);
 }

@@ -251,7 +251,7 @@ void comes_back(const std::string& engine, const std::string& exporter, const ch
   ASSERT_TRUE(job) << job.error().message();
   const auto planned = estimate(*job, s, schedule);
   ASSERT_TRUE(planned) << planned.error().message();
-  const auto text = find_exporter(exporter)->write({*job, planned->plan});
+  const auto text = find_exporter(exporter)->write({&*job, &planned->plan});
   ASSERT_TRUE(text) << text.error().message();
   const ConfigurationRequest request{"file", *text, 16, {}, std::string(importer) == "deepspeed" ? 1024 : 0, 0, 0, "", nullptr};
   const auto read = find_configuration_format(importer)->read(request);

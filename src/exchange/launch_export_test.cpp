@@ -43,7 +43,7 @@ Plan plan_of(const Job& job, Strategy s, const Schedule& schedule) {
 }
 
 std::string written(const std::string& format, const Job& job, const Plan& plan) {
-  const auto text = find_exporter(format)->write({job, plan});
+  const auto text = find_exporter(format)->write({&job, &plan});
   return text ? *text : text.error().message();
 }
 
@@ -146,7 +146,8 @@ TEST(MegatronExport, WhatItCannotSayIsRefusedByName) {
   const Job job = job_on("bloom-7b1", "generic");
   Strategy s;
   s.dp = 16;
-  const auto refused = find_exporter("megatron-core")->write({job, plan_of(job, s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1})});
+  const Plan plan = plan_of(job, s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1});
+  const auto refused = find_exporter("megatron-core")->write({&job, &plan});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::check_failed);
   EXPECT_THAT(refused.error().message(), HasSubstr("MEG-MODEL: megatron-core has no model of type bloom"));
@@ -208,7 +209,7 @@ TEST(LaunchExports, NodesOfOneSizeAndAllOfThem) {
     Job mixed = job;
     mixed.cluster.groups.push_back(mixed.cluster.groups.front());
     mixed.cluster.groups.back().devices_per_node = 4;
-    const auto refused = find_exporter(format)->write({mixed, plan});
+    const auto refused = find_exporter(format)->write({&mixed, &plan});
     ASSERT_FALSE(refused) << format;
     EXPECT_EQ(refused.error().kind, ErrorKind::check_failed);
     EXPECT_THAT(refused.error().message(), HasSubstr("nodes of 8 and of 4 devices"));
@@ -285,7 +286,7 @@ TEST(Launchers, EachStartsTheSameFlags) {
   s.tp = 2;
   s.dp = 8;
   const Plan plan = plan_of(job, s, {ScheduleKind::one_f_one_b, 1, 1, 8, 1});
-  const auto launched = [&](Launcher launcher) { return *find_exporter("megatron-core")->write({job, plan, launcher}); };
+  const auto launched = [&](Launcher launcher) { return *find_exporter("megatron-core")->write({&job, &plan, launcher}); };
   EXPECT_EQ(launched(Launcher::torchrun), written("megatron-core", job, plan));
   const std::string slurm = launched(Launcher::sbatch), mpi = launched(Launcher::mpirun), pods = launched(Launcher::kubeflow);
   for (const char* part : {"#SBATCH --nodes=2\n", "#SBATCH --gpus-per-node=8\n", "--node-rank \"$SLURM_NODEID\"",

@@ -222,7 +222,7 @@ std::string file_in_shell(const LaunchFile& file) {
 constexpr const char* kScriptFollows = "Pass your script and its arguments as arguments.";
 
 std::string file_kubeflow(const LaunchFile& file, const ExportRequest& r, const Nodes& nodes) {
-  return cat(head_of(r, file.engine, "kubectl apply -f FILE; first add your image and your script."), train_job(r.plan, nodes),
+  return cat(head_of(r, file.engine, "kubectl apply -f FILE; first add your image and your script."), train_job(*r.plan, nodes),
              "    command:\n", yaml_item("bash"), yaml_item("-c"), "    args:\n",
              yaml_item(on_a_node(file, "\"$PET_NODE_RANK\"", "\"$PET_MASTER_ADDR\"")), yaml_item("bash"), yaml_item(file.text),
              yaml_item("train.py", "yours"));
@@ -236,12 +236,12 @@ std::string torchrun_starter(const Job& job) { return torchrun_of(nodes_of(job),
 
 std::string to_text(const LaunchFile& file, const ExportRequest& r) {
   ESPALIER_CHECK(r.launcher.has_value());
-  const Nodes nodes = nodes_of(r.job);
+  const Nodes nodes = nodes_of(*r.job);
   const std::string strict = "set -euo pipefail\n\n", tail = " bash \"$CONFIG\" \"$@\"\n";
   switch (*r.launcher) {
     case Launcher::torchrun: break;
     case Launcher::sbatch:
-      return cat(sbatch_lines(r.plan, nodes), head_of(r, file.engine, cat("sbatch FILE SCRIPT …. ", kScriptFollows)), strict,
+      return cat(sbatch_lines(*r.plan, nodes), head_of(r, file.engine, cat("sbatch FILE SCRIPT …. ", kScriptFollows)), strict,
                  file_in_shell(file), kSlurmAddress, "srun --wait=60 --kill-on-bad-exit=1 bash -c '",
                  on_a_node(file, "\"$SLURM_NODEID\"", "\"$MASTER_ADDR\""), "'", tail);
     case Launcher::mpirun:
@@ -274,7 +274,7 @@ std::vector<Launcher> all_launchers() { return {Launcher::torchrun, Launcher::sb
 
 std::string to_text(const LaunchScript& script, const ExportRequest& request) {
   ESPALIER_CHECK(script.environment.size() == script.environment_reasons.size());
-  const LaunchText text{script, request, request.job, request.plan, nodes_of(request.job)};
+  const LaunchText text{script, request, *request.job, *request.plan, nodes_of(*request.job)};
   switch (request.launcher.value_or(Launcher::torchrun)) {
     case Launcher::torchrun: break;
     case Launcher::sbatch: return for_sbatch(text);

@@ -95,7 +95,7 @@ Result<PlanSettings> plan_settings(const std::string& format, const Job& job, co
   for (const SettingsFormat& row : kSettingsFormats) {
     if (row.name != format) continue;
     if (Status status = refused(row.exporter, job, plan); !status.ok()) return status.error();
-    const ExportRequest request{job, plan};
+    const ExportRequest request{&job, &plan};
     return row.settings({request, plan.only_pipeline()});
   }
   return Error{ErrorKind::bad_input, "format", format, "one of configuration_formats()", ""};

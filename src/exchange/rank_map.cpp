@@ -36,8 +36,8 @@ std::map<std::int64_t, RankCoordinates> places_of(const Plan& plan) {
 }
 
 Result<std::string> write_rank_map(const ExportRequest& request) {
-  const Job& job = request.job;
-  const Plan& plan = request.plan;
+  const Job& job = *request.job;
+  const Plan& plan = *request.plan;
   const bool several = plan.pipelines.size() > 1;
   std::string out =
       cat("# ", plan.label(), "; plan ", content_hash(plan),

@@ -205,7 +205,7 @@ void list_engines(const espalier::Job& job, const espalier::Plan& plan) {
 void exchange_files(const espalier::Job& job, const espalier::Plan& plan) {
   // begin exchange
   for (const espalier::Exporter& format : espalier::exporters()) std::cout << format.name << ": " << format.writes << "\n";
-  const std::string text = value_or_exit(espalier::find_exporter("plan")->write({job, plan}));
+  const std::string text = value_or_exit(espalier::find_exporter("plan")->write({&job, &plan}));
   espalier::ImportRequest request;
   request.job = &job;
   request.files = {{"plan", "plan.json", text}};
@@ -218,7 +218,8 @@ void exchange_files(const espalier::Job& job, const espalier::Plan& plan) {
 void improve_what_runs(const std::string& cluster) {
   // begin improve
   const std::string flags =
-      "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --vocab-size 50257 --seq-length 1024 --max-position-embeddings 1024 "
+      "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --vocab-size 50257 --seq-length 1024 --max-position-embeddings "
+      "1024 "
       "--micro-batch-size 1 --global-batch-size 32 --bf16 --tensor-model-parallel-size 4 --sequence-parallel";
   const espalier::ConfigurationFormat* format = espalier::find_configuration_format("megatron-args");
   // The flags are for 4 devices.
@@ -272,7 +273,7 @@ void write_what_can_be_said(const espalier::Job& job, const espalier::Plan& plan
   const auto closest = espalier::closest_plan(format, job, plan);  // the part of the plan that torchtitan can express
   if (closest) {
     for (const std::string& lost : closest->lost) std::cout << "not as planned: " << lost << "\n";
-    std::cout << value_or_exit(format.write({job, closest->plan, espalier::Launcher::sbatch, closest->lost}));
+    std::cout << value_or_exit(format.write({&job, &closest->plan, espalier::Launcher::sbatch, closest->lost}));
   }
   // end closest
   require(closest || !closest.error().found.empty(), "a plan that cannot be said names what is in the way");
