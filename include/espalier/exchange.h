@@ -3,7 +3,7 @@
 // format is a new row (src/exchange/).
 //
 //   for (const espalier::Exporter& e : espalier::exporters()) std::cout << e.name << ": " << e.writes << "\n";
-//   auto text = espalier::find_exporter("galvatron")->write({&*job, &plan});  // the contents of the file
+//   auto text = espalier::find_exporter("galvatron")->write({&*job, &plan});  // the contents of the file.
 //
 // Nothing is approximated: an error names every feature that the other side cannot express.
 #pragma once

@@ -91,7 +91,7 @@ Error needs_config(const std::string& file, std::size_t logs, std::size_t config
   if (configs == 0)
     return Error{ErrorKind::usage, "--runs " + file, "a log without a configuration",
                  "--config JOB.yaml with --tp, --pp, …, or --config PLAN.json",
-                 "a log holds step times, not what was trained; Espalier's own records (.jsonl) hold both"};
+                 "a log holds step times; the job names the model and the cluster. Espalier's own records (.jsonl) hold both"};
   return Error{ErrorKind::usage, "--config", std::to_string(configs) + " configurations for " + std::to_string(logs) + " logs",
                "one for all logs, or one per log in the same order", "give --config once, or once per log"};
 }

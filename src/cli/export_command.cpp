@@ -39,9 +39,11 @@ Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
   for (const Finding& finding : report->findings)
     if (!finding.ok) broken += (broken.empty() ? "" : "; ") + finding.name + ": " + finding.text;
   if (broken.empty()) return {};
-  return Error{ErrorKind::check_failed, "$", broken, "a plan that " + options.engine + " can run",
-               "espalier plan --engine " + options.engine + " finds one; --allow-lossy writes the nearest plan that " +
-                   options.engine + " can express"};
+  const std::string hint = job.cluster.groups.size() > 1
+                               ? "plan one node group for " + options.engine + " (docs/how-to/unequal-devices.md)"
+                               : "espalier plan --engine " + options.engine +
+                                     " finds one; --allow-lossy writes the nearest plan that " + options.engine + " can express";
+  return Error{ErrorKind::check_failed, "$", broken, "a plan that " + options.engine + " can run", hint};
 }
 
 /// Returns engines that some format writes.

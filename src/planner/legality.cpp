@@ -123,7 +123,9 @@ Status device_choice(const Job& job, const EngineModel& engine) {
   if (is_unrestricted(engine.layers)) return unsearched_pin(job.search);
   return Error{ErrorKind::bad_input, one_group ? "search.devices" : "cluster.groups",
                "engine " + engine.name + ", whose stages must be equal", "an engine that runs unequal stages",
-               "engine: generic or espalier"};
+               one_group ? "engine: generic or espalier"
+                         : "engine: generic plans over all groups; for " + engine.name +
+                               " plan one group, or all nodes as the slowest kind (docs/how-to/unequal-devices.md)"};
 }
 
 Status searched_pins(const Job& job) { return any_devices(job) ? unsearched_pin(job.search) : Status(); }
