@@ -194,7 +194,7 @@ Result<HostFile> host_file(const ClusterRequest& request) {
   });
   if (!status.ok()) return status.error();
   if (out.hosts.empty()) return fault(request.name, "no host", "a host list, node[01-16,20], or SLURM_JOB_NODELIST=…");
-  if (Status status = repeated(out.hosts, request.name); !status.ok()) return status.error();
+  if (Status twice = repeated(out.hosts, request.name); !twice.ok()) return twice.error();
   if (out.nodes > 0 && out.nodes != static_cast<std::int64_t>(out.hosts.size()))
     return fault(cat(request.name, ":", out.line), cat(out.nodes, " nodes"),
                  cat(static_cast<std::int64_t>(out.hosts.size()), ", as in the list"));
