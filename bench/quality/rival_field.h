@@ -179,10 +179,10 @@ inline std::int32_t Field::blocks(std::int32_t first, std::int32_t last) const {
 
 inline bool Field::admitted(const Strategy& s, const Schedule& schedule) const {
   const SearchSpace& space = room_.search;
-  if (space.allow.empty() && space.forbid.empty() && space.limits.empty()) return true;
+  if (space.allowed.empty() && space.forbidden.empty() && space.limits.empty()) return true;
   for (int d = 0; d < kDimensions; ++d) {
     const auto dimension = static_cast<Dimension>(d);
-    if (!space.admits(std::string(to_string(dimension)), get(dimension, s, schedule))) return false;
+    if (!space.admits(dimension, get(dimension, s, schedule))) return false;
   }
   return true;
 }
@@ -366,7 +366,7 @@ inline bool Field::is_chain_stage(const Stage& stage) const {
 }
 
 inline bool Field::is_chain(const Part& part) const {
-  const bool named = room_.search.allow.contains("schedule");
+  const bool named = room_.search.allowed.contains(Dimension::schedule);
   const bool zero_bubble = named && part.schedule.kind == ScheduleKind::zb_h1;
   if (part.schedule.kind != ScheduleKind::one_f_one_b && !zero_bubble) return false;
   if (batch() % (std::int64_t{part.schedule.micro_batch} * part.schedule.microbatches) != 0 && part.samples != batch())

@@ -39,11 +39,10 @@ std::vector<SingleChange> ranked(std::vector<SingleChange> changes, std::int64_t
 std::map<std::string, std::vector<std::string>> widen(const PresentConfiguration& present, SearchSpace& space) {
   std::map<std::string, std::vector<std::string>> out;
   for (const Dimension d : {Dimension::offload, Dimension::overlap_tp}) {
-    const std::string name(to_string(d));
     const std::int64_t now = get(d, present.strategy, present.schedule);
-    if (now == 0 || space.allow.contains(name) || space.forbid.contains(name)) continue;
-    space.allow[name] = {0, now};
-    for (const std::int64_t value : space.allow[name]) out[name].push_back(value_text(d, value));
+    if (now == 0 || space.allowed.contains(d) || space.forbidden.contains(d)) continue;
+    space.allow(d, {0, now});
+    out[std::string(to_string(d))] = {value_text(d, 0), value_text(d, now)};
   }
   return out;
 }

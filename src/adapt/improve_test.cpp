@@ -100,11 +100,11 @@ TEST(Improve, TheSpaceHoldsThePresentPlan) {
 // Stages cut by hand are outside the space. If nothing else fits, the present plan is the answer.
 TEST(Improve, ThePresentPlanIsTheAnswerWhereNothingElseFits) {
   Job job = small_job();
-  job.search.allow["micro_batch"] = {16};
-  job.search.allow["tp"] = {1};
-  job.search.allow["dp"] = {2};  // pp 2
-  job.search.forbid["recompute"] = {1, 2};
-  job.search.forbid["vpp"] = {2, 3, 4, 5, 6, 7, 8};
+  job.search.allow(Dimension::micro_batch, {16});
+  job.search.allow(Dimension::tp, {1});
+  job.search.allow(Dimension::dp, {2});  // pp 2
+  job.search.forbid(Dimension::recompute, {1, 2});
+  job.search.forbid(Dimension::vpp, {2, 3, 4, 5, 6, 7, 8});
   const auto answer = improve(job, present_of(job, 4), {});
   ASSERT_TRUE(answer.ok()) << answer.error().message();
   ASSERT_TRUE(answer->best);

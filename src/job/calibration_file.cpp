@@ -181,18 +181,18 @@ Status keep_to_measured(Job& job, const Calibration& calibration) {
                  "`espalier profile` of this job measures them"};
   std::vector<std::int64_t> sizes, kinds;
   for (std::int64_t tp = 1; tp <= job.cluster.devices(); ++tp)
-    if (job.search.admits("tp", tp) && covers(job, measured, tp, SequenceParallel::none)) sizes.push_back(tp);
+    if (job.search.admits(Dimension::tp, tp) && covers(job, measured, tp, SequenceParallel::none)) sizes.push_back(tp);
   for (const SequenceParallel sp : {SequenceParallel::none, SequenceParallel::megatron, SequenceParallel::ulysses}) {
     const bool all =
         std::all_of(sizes.begin(), sizes.end(), [&](std::int64_t tp) { return tp == 1 || covers(job, measured, tp, sp); });
-    if (all && job.search.admits("sp", static_cast<std::int64_t>(sp))) kinds.push_back(static_cast<std::int64_t>(sp));
+    if (all && job.search.admits(Dimension::sp, sp)) kinds.push_back(static_cast<std::int64_t>(sp));
   }
   if (sizes.empty())
     return Error{ErrorKind::bad_input, cat("profile ", calibration.name), "no measured times for any tp that the search allows",
                  "times for an allowed tp", "`espalier profile --tp 1,2,4` measures several"};
-  job.search.allow["tp"] = sizes;
-  job.search.allow["sp"] = kinds;
-  job.search.allow["cp"] = {1};
+  job.search.allowed[Dimension::tp] = sizes;
+  job.search.allowed[Dimension::sp] = kinds;
+  job.search.allowed[Dimension::cp] = {1};
   return {};
 }
 

@@ -123,16 +123,16 @@ TEST(Job, SearchNamesBecomeOrdinals) {
                     "forbid: {zero: 3, recompute: full}, limits: {pp: 16}}\n"));
   ASSERT_TRUE(job) << job.error().message();
   const SearchSpace& s = job->search;
-  EXPECT_THAT(s.allow.at("tp"), ElementsAre(8));
-  EXPECT_THAT(s.allow.at("sp"), ElementsAre(1));
-  EXPECT_THAT(s.allow.at("schedule"), ElementsAre(1, 2));
-  EXPECT_THAT(s.allow.at("overlap_grad"), ElementsAre(1));
-  EXPECT_THAT(s.forbid.at("recompute"), ElementsAre(2));
-  EXPECT_EQ(s.limits.at("pp"), 16);
-  EXPECT_TRUE(s.admits("pp", 16));
-  EXPECT_FALSE(s.admits("pp", 17));
-  EXPECT_FALSE(s.admits("zero", 3));
-  EXPECT_FALSE(s.admits("tp", 4));
+  EXPECT_THAT(s.allowed.at(Dimension::tp), ElementsAre(8));
+  EXPECT_THAT(s.allowed.at(Dimension::sp), ElementsAre(1));
+  EXPECT_THAT(s.allowed.at(Dimension::schedule), ElementsAre(1, 2));
+  EXPECT_THAT(s.allowed.at(Dimension::overlap_grad), ElementsAre(1));
+  EXPECT_THAT(s.forbidden.at(Dimension::recompute), ElementsAre(2));
+  EXPECT_EQ(s.limits.at(Dimension::pp), 16);
+  EXPECT_TRUE(s.admits(Dimension::pp, 16));
+  EXPECT_FALSE(s.admits(Dimension::pp, 17));
+  EXPECT_FALSE(s.admits(Dimension::zero, 3));
+  EXPECT_FALSE(s.admits(Dimension::tp, 4));
 }
 
 struct BadJob {
@@ -217,7 +217,7 @@ TEST(Job, SetChangesAnyValueAndIsBlamedForIt) {
   EXPECT_EQ(job->training.global_batch, 128);
   EXPECT_EQ(job->cluster.devices(), 32);
   EXPECT_EQ(job->model.blocks(), 6);
-  EXPECT_EQ(job->search.allow.at("tp").front(), 2);
+  EXPECT_EQ(job->search.allowed.at(Dimension::tp).front(), 2);
   EXPECT_EQ(job->engine, "megatron-core");
   const auto bad = load(job_text(), {"training.global_batch=lots"});
   ASSERT_FALSE(bad);

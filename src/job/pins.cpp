@@ -1,43 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/pins.h"
 
-#include "job/search_part.h"
+#include "base/format.h"
+#include "plan/dimension.h"
 #include "plan/engine.h"
 
 namespace espalier::job {
 namespace {
 
-std::string listed_values(const std::string& dimension, const std::vector<std::int64_t>& values) {
+std::string listed_values(Dimension dimension, const std::vector<std::int64_t>& values) {
   std::string out;
-  for (const std::int64_t v : values) out += (out.empty() ? "" : ", ") + value_name(dimension, v);
-  return values.size() == 1 ? out : "[" + out + "]";
+  for (const std::int64_t v : values) out += (out.empty() ? "" : ", ") + value_text(dimension, v);
+  return base::cat(to_string(dimension), values.size() == 1 ? ": " + out : ": [" + out + "]");
 }
 
 }  // namespace
 
 std::vector<Pin> pins_of(const Job& job, const EngineModel& engine) {
   std::vector<Pin> out;
-  for (const auto& [name, values] : job.search.allow) out.push_back({Pin::Kind::allow, name});
-  for (const auto& [name, values] : job.search.forbid) out.push_back({Pin::Kind::forbid, name});
-  for (const auto& [name, most] : job.search.limits) out.push_back({Pin::Kind::limit, name});
-  if (engine.family != EngineFamily::generic) out.push_back({Pin::Kind::engine, ""});
+  for (const auto& [dimension, values] : job.search.allowed) out.push_back({Pin::Kind::allow, dimension});
+  for (const auto& [dimension, values] : job.search.forbidden) out.push_back({Pin::Kind::forbid, dimension});
+  for (const auto& [dimension, most] : job.search.limits) out.push_back({Pin::Kind::limit, dimension});
+  if (engine.family != EngineFamily::generic) out.push_back({Pin::Kind::engine});
   return out;
 }
 
 std::string text_of(const Pin& pin, const Job& job, const EngineModel& engine) {
+  if (pin.kind == Pin::Kind::engine) return "engine: " + engine.name;
   const SearchSpace& s = job.search;
-  switch (pin.kind) {
-    case Pin::Kind::allow:
-      if (pin.dimension == "recompute" && s.fixed.contains(pin.dimension) && s.recompute_modules.any())
-        return "search.fix.recompute: " + to_string(s.recompute_modules);
-      return std::string("search.") + (s.fixed.contains(pin.dimension) ? "fix." : "allow.") + pin.dimension + ": " +
-             listed_values(pin.dimension, s.allow.at(pin.dimension));
-    case Pin::Kind::forbid:
-      return "search.forbid." + pin.dimension + ": " + listed_values(pin.dimension, s.forbid.at(pin.dimension));
-    case Pin::Kind::limit: return "search.limits." + pin.dimension + ": " + std::to_string(s.limits.at(pin.dimension));
-    case Pin::Kind::engine: return "engine: " + engine.name;
-  }
-  return "";
+  const Dimension d = *pin.dimension;
+  if (pin.kind == Pin::Kind::forbid) return "search.forbid." + listed_values(d, s.forbidden.at(d));
+  if (pin.kind == Pin::Kind::limit) return base::cat("search.limits.", to_string(d), ": ", s.limits.at(d));
+  if (!s.fixed.contains(d)) return "search.allow." + listed_values(d, s.allowed.at(d));
+  if (d == Dimension::recompute && s.recompute_modules.any()) return "search.fix.recompute: " + to_string(s.recompute_modules);
+  return "search.fix." + listed_values(d, s.allowed.at(d));
 }
 
 SearchSpace space_of(const std::vector<Pin>& pins, const Job& job) {
@@ -45,10 +41,12 @@ SearchSpace space_of(const std::vector<Pin>& pins, const Job& job) {
   out.kind = job.search.kind;
   out.fixed = job.search.fixed;
   for (const Pin& pin : pins) {
-    if (pin.dimension == "recompute") out.recompute_modules = job.search.recompute_modules;
-    if (pin.kind == Pin::Kind::allow) out.allow[pin.dimension] = job.search.allow.at(pin.dimension);
-    if (pin.kind == Pin::Kind::forbid) out.forbid[pin.dimension] = job.search.forbid.at(pin.dimension);
-    if (pin.kind == Pin::Kind::limit) out.limits[pin.dimension] = job.search.limits.at(pin.dimension);
+    if (pin.kind == Pin::Kind::engine) continue;
+    const Dimension d = *pin.dimension;
+    if (d == Dimension::recompute) out.recompute_modules = job.search.recompute_modules;
+    if (pin.kind == Pin::Kind::allow) out.allowed[d] = job.search.allowed.at(d);
+    if (pin.kind == Pin::Kind::forbid) out.forbidden[d] = job.search.forbidden.at(d);
+    if (pin.kind == Pin::Kind::limit) out.limits[d] = job.search.limits.at(d);
   }
   return out;
 }

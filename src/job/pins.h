@@ -3,6 +3,7 @@
 // without one of them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace espalier::job {
 /// Describes one restriction of the job: a dimension's values in `search`, or the engine.
 struct Pin {
   enum class Kind : std::uint8_t { allow, forbid, limit, engine } kind = Kind::allow;
-  std::string dimension;  ///< empty for the engine
+  std::optional<Dimension> dimension = {};  ///< none for the engine
 };
 std::vector<Pin> pins_of(const Job& job, const EngineModel& engine);
 /// Returns "search.fix.tp: 8", "search.limits.pp: 2" or "engine: fsdp2", as the job file states it.

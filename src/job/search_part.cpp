@@ -118,15 +118,15 @@ RecomputeModules read_meaning(base::Reader& search) {
 
 /// Reads `fix`, `allow`, `forbid`: dimension -> value or list of values. Where `modules` is given, recomputation may
 /// be named by modules.
-std::map<std::string, std::vector<std::int64_t>> read_values(base::Reader& part, bool lists,
-                                                             RecomputeModules* modules = nullptr) {
-  std::map<std::string, std::vector<std::int64_t>> out;
+SearchSpace::Values read_values(base::Reader& part, bool lists, RecomputeModules* modules = nullptr) {
+  SearchSpace::Values out;
   if (!known_dimensions_only(part)) return out;
-  for (const std::string& key : dimension_names()) {
-    const Dimension dimension = *parse_dimension(key);
+  for (int i = 0; i < kDimensions; ++i) {
+    const auto dimension = static_cast<Dimension>(i);
+    const std::string key(to_string(dimension));
     const base::Node* node = part.find(key);
     if (!node || node->kind == base::NodeKind::null) continue;
-    std::vector<std::int64_t>& values = out[key];
+    std::vector<std::int64_t>& values = out[dimension];
     if (modules != nullptr && dimension == Dimension::recompute && read_modules(part, *node, *modules)) {
       values.push_back(static_cast<std::int64_t>(RecomputeKind::selective));
       continue;
@@ -147,29 +147,29 @@ std::map<std::string, std::vector<std::int64_t>> read_values(base::Reader& part,
   return out;
 }
 
-std::map<std::string, std::int64_t> read_limits(base::Reader& part) {
-  std::map<std::string, std::int64_t> out;
-  if (!known_dimensions_only(part)) return out;
+void read_limits(base::Reader& part, SearchSpace& space) {
+  if (!known_dimensions_only(part)) return;
   for (const auto& [key, node] : part.node().members) {
-    if (enum_size(*parse_dimension(key)) > 0) {
+    const Dimension dimension = *parse_dimension(key);
+    if (enum_size(dimension) > 0) {
       part.fail(key, "a limit on \"" + key + "\"", "a dimension that counts", "use `allow` or `forbid` for named values");
     } else if (part.has(key)) {
-      out[key] = part.required_int(key, range_of(*parse_dimension(key)).first, INT64_MAX);
+      space.limit(dimension, part.required_int(key, range_of(dimension).first, INT64_MAX));
     }
   }
   part.finish();
-  return out;
 }
 
 /// Merges fix, which is a list of one value. Stating the same dimension under allow as well is a likely
 /// contradiction.
-void merge_fix(base::Reader& fix_part, std::map<std::string, std::vector<std::int64_t>>&& fix, SearchSpace& space) {
-  for (auto& [key, values] : fix) {
-    if (space.allow.count(key))
+void merge_fix(base::Reader& fix_part, SearchSpace::Values&& fix, SearchSpace& space) {
+  for (auto& [dimension, values] : fix) {
+    const std::string key(to_string(dimension));
+    if (space.allowed.contains(dimension))
       fix_part.fail(key, "\"" + key + "\" under both fix and allow", "one of them",
                     "fix sets one value, allow lists several: remove one of the two");
-    space.allow[key] = std::move(values);
-    space.fixed.insert(key);
+    space.allowed[dimension] = std::move(values);
+    space.fixed.insert(dimension);
   }
 }
 
@@ -225,11 +225,11 @@ SearchSpace read_search_space(base::Reader& reader) {
   }
   base::Reader allow = reader.child("allow", false), forbid = reader.child("forbid", false);
   base::Reader fix = reader.child("fix", false), limits = reader.child("limits", false);
-  space.allow = read_values(allow, true);
-  space.forbid = read_values(forbid, true);
+  space.allowed = read_values(allow, true);
+  space.forbidden = read_values(forbid, true);
   space.recompute_modules = read_meaning(reader);
   merge_fix(fix, read_values(fix, false, &space.recompute_modules), space);
-  space.limits = read_limits(limits);
+  read_limits(limits, space);
   if (reader.has("memory_margin")) space.memory_margin = reader.optional_real("memory_margin", 0.0, 0.9, 0.0);
   reader.finish();
   return space;

@@ -63,8 +63,8 @@ bool possible(const std::vector<std::int64_t>& values, std::int64_t value) {
 }
 
 /// Checks the pinned values of one dimension, as the job file states them under `part` ("fix" or "allow").
-void check_dimension(base::Reader& part, const std::string& name, const std::vector<std::int64_t>& values, const Job& job) {
-  const Dimension dimension = *parse_dimension(name);
+void check_dimension(base::Reader& part, Dimension dimension, const std::vector<std::int64_t>& values, const Job& job) {
+  const std::string name(to_string(dimension));
   const auto here = possible_values(dimension, job);
   if (std::any_of(values.begin(), values.end(), [&](std::int64_t v) { return possible(here, v); })) return;
   const bool one = values.size() == 1;
@@ -120,8 +120,8 @@ std::string reason_of_values(Dimension dimension, const Job& job) {
 
 void check_space_values(base::Reader& search, const Job& job) {
   base::Reader fix = search.child("fix", false), allow = search.child("allow", false);
-  for (const auto& [name, values] : job.search.allow) {
-    check_dimension(job.search.fixed.contains(name) ? fix : allow, name, values, job);
+  for (const auto& [dimension, values] : job.search.allowed) {
+    check_dimension(job.search.fixed.contains(dimension) ? fix : allow, dimension, values, job);
   }
 }
 

@@ -67,9 +67,9 @@ TEST(Pins, AreTheRestrictionsOfTheFileOneByOne) {
                                                    "search.limits.cp: 4", "engine: fsdp2"));
   EXPECT_THAT(pins_of(*job_with(kDense), *find_engine("generic")), IsEmpty());
   EXPECT_EQ(space_of(pins, job), job.search);
-  const SearchSpace one = space_of({{Pin::Kind::allow, "tp"}}, job);
-  EXPECT_EQ(one.allow.size(), 1U);
-  EXPECT_TRUE(one.forbid.empty() && one.limits.empty());
+  const SearchSpace one = space_of({{Pin::Kind::allow, Dimension::tp}}, job);
+  EXPECT_EQ(one.allowed.size(), 1U);
+  EXPECT_TRUE(one.forbidden.empty() && one.limits.empty());
 }
 
 TEST(EngineDefaults, AreThoseOfTheFrameworkAndInWords) {

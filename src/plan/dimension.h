@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists the dimensions of the uniform space as numbers, in canonical order (that of Plan::canonical_text).
-//
-// Enums and flags are represented by their ordinal. The number of micro-batches is no dimension: it follows from the
-// batch, micro_batch and dp. Names are those of the job file (search.fix, allow, forbid, limits).
+// Reads and writes the dimensions of the uniform space (espalier/search_space.h) as numbers, in canonical order (that
+// of Plan::canonical_text). Enums and flags are represented by their ordinal.
 #pragma once
 
 #include <cstdint>
@@ -11,36 +9,9 @@
 #include <string_view>
 
 #include "espalier/plan.h"
+#include "espalier/search_space.h"
 
 namespace espalier {
-
-enum class Dimension : std::uint8_t {
-  pp,
-  vpp,
-  schedule,
-  tp,
-  sp,
-  cp,
-  cp_kind,
-  ep,
-  etp,
-  dp,
-  micro_batch,
-  zero,
-  shard,
-  order,
-  recompute,
-  recompute_layers,
-  overlap_grad,
-  overlap_param,
-  overlap_p2p,
-  overlap_tp,
-  offload
-};
-inline constexpr int kDimensions = 21;
-
-std::string_view to_string(Dimension dimension);
-std::optional<Dimension> parse_dimension(std::string_view name);
 
 std::int64_t get(Dimension dimension, const Strategy& strategy, const Schedule& schedule);
 /// Sets a dimension. `value` must fit the field; enums must be a valid ordinal.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "espalier/plan.h"
+#include "base/invariant.h"
 
 namespace espalier {
 
@@ -23,17 +23,50 @@ std::optional<SpaceKind> space_kind_of(std::string_view word) {
   return std::nullopt;
 }
 
-bool SearchSpace::admits(const std::string& dimension, std::int64_t value) const {
+namespace {
+
+std::vector<std::int64_t> numbers_of(Dimension dimension, std::initializer_list<DimensionValue> values) {
+  std::vector<std::int64_t> out;
+  for (const DimensionValue& value : values) {
+    ESPALIER_CHECK(value.belongs_to(dimension));
+    out.push_back(value.number());
+  }
+  return out;
+}
+
+}  // namespace
+
+void SearchSpace::fix(Dimension dimension, DimensionValue value) {
+  allow(dimension, {value});
+  fixed.insert(dimension);
+}
+
+void SearchSpace::allow(Dimension dimension, std::initializer_list<DimensionValue> values) {
+  allowed[dimension] = numbers_of(dimension, values);
+  fixed.erase(dimension);
+}
+
+void SearchSpace::forbid(Dimension dimension, std::initializer_list<DimensionValue> values) {
+  forbidden[dimension] = numbers_of(dimension, values);
+}
+
+bool SearchSpace::restricts(Dimension dimension) const {
+  return allowed.contains(dimension) || forbidden.contains(dimension) || limits.contains(dimension);
+}
+
+bool SearchSpace::admits(Dimension dimension, DimensionValue value) const {
+  ESPALIER_CHECK(value.belongs_to(dimension));
+  const std::int64_t number = value.number();
   const auto contains = [&](const std::vector<std::int64_t>& values) {
-    return std::find(values.begin(), values.end(), value) != values.end();
+    return std::find(values.begin(), values.end(), number) != values.end();
   };
-  const auto allowed = allow.find(dimension);
-  if (allowed != allow.end() ? !contains(allowed->second)
-                             : dimension == "schedule" && only_where_allowed(static_cast<ScheduleKind>(value)))
+  const auto only = allowed.find(dimension);
+  if (only != allowed.end() ? !contains(only->second)
+                            : dimension == Dimension::schedule && only_where_allowed(static_cast<ScheduleKind>(number)))
     return false;
-  if (const auto it = forbid.find(dimension); it != forbid.end() && contains(it->second)) return false;
+  if (const auto it = forbidden.find(dimension); it != forbidden.end() && contains(it->second)) return false;
   const auto limit = limits.find(dimension);
-  return limit == limits.end() || value <= limit->second;
+  return limit == limits.end() || number <= limit->second;
 }
 
 std::string_view to_string(DeviceChoice choice) {

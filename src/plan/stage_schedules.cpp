@@ -6,9 +6,8 @@
 namespace espalier {
 
 bool admits_zero_bubble(const SearchSpace& space) {
-  const std::string name = "schedule";
-  const bool named = space.allow.contains(name) || space.forbid.contains(name);
-  return named && space.admits(name, static_cast<std::int64_t>(ScheduleKind::zb_h1));
+  const bool named = space.allowed.contains(Dimension::schedule) || space.forbidden.contains(Dimension::schedule);
+  return named && space.admits(Dimension::schedule, ScheduleKind::zb_h1);
 }
 
 }  // namespace espalier

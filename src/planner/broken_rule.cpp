@@ -17,7 +17,7 @@ namespace {
 using job::Pin;
 
 bool names(const std::vector<Pin>& pins, Dimension d) {
-  return std::any_of(pins.begin(), pins.end(), [d](const Pin& p) { return p.dimension == to_string(d); });
+  return std::any_of(pins.begin(), pins.end(), [d](const Pin& p) { return p.dimension == d; });
 }
 
 std::int64_t ranks_of(const search::Configuration& c) { return c.strategy.devices() * c.schedule.stages; }
@@ -62,11 +62,11 @@ void use_limits(search::Configuration& c, const Job& job, const std::vector<Pin>
   const bool limited = std::all_of(pins.begin(), pins.end(), [](const Pin& p) { return p.kind == Pin::Kind::limit; });
   if (!limited) return;
   for (const Pin& pin : pins) {
-    const Dimension d = *parse_dimension(pin.dimension);
+    const Dimension d = *pin.dimension;
     if (d != Dimension::tp && d != Dimension::cp && d != Dimension::pp && d != Dimension::dp) continue;
     for (const std::int64_t v : job::possible_values(d, job)) {
       const std::int64_t others = ranks_of(c) / get(d, c.strategy, c.schedule);
-      if (job.search.admits(pin.dimension, v) && others * v <= facts.devices) set(d, v, c.strategy, c.schedule);
+      if (job.search.admits(d, v) && others * v <= facts.devices) set(d, v, c.strategy, c.schedule);
     }
   }
 }
@@ -76,7 +76,7 @@ void use_limits(search::Configuration& c, const Job& job, const std::vector<Pin>
 std::optional<std::int64_t> admitted_value(const Job& job, Dimension d, std::int64_t from) {
   std::optional<std::int64_t> best;
   for (const std::int64_t v : job::possible_values(d, job)) {
-    if (job.search.admits(std::string(to_string(d)), v) && (!best || std::abs(v - from) < std::abs(*best - from))) best = v;
+    if (job.search.admits(d, v) && (!best || std::abs(v - from) < std::abs(*best - from))) best = v;
   }
   return best;
 }
@@ -92,10 +92,10 @@ std::string broken_rule(const Job& job, const EngineModel& engine, const std::ve
     auto c = first_legal(job, engine_under(others, engine), job::space_of(others, job));
     if (!c) continue;
     if (pins[i].kind != Pin::Kind::engine) {
-      const Dimension d = *parse_dimension(pins[i].dimension);
+      const Dimension d = *pins[i].dimension;
       const auto value = admitted_value(job, d, get(d, c->strategy, c->schedule));
       if (!value) {
-        none = "no value of " + pins[i].dimension + " is left";
+        none = "no value of " + std::string(to_string(d)) + " is left";
         continue;
       }
       set(d, *value, c->strategy, c->schedule);

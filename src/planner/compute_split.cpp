@@ -115,7 +115,7 @@ bool admitted(const SearchSpace& space, const Plan& plan) {
         for (const LayerRange& range : chunk.ranges)
           for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::ep, Dimension::etp, Dimension::dp,
                                     Dimension::pp, Dimension::zero, Dimension::recompute, Dimension::micro_batch})
-            if (!space.admits(std::string(to_string(d)), get(d, range.strategy, pipeline.schedule))) return false;
+            if (!space.admits(d, get(d, range.strategy, pipeline.schedule))) return false;
   return true;
 }
 

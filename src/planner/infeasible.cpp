@@ -141,7 +141,7 @@ std::vector<std::vector<std::string>> sets_of_options(const EngineModel& engine)
 }
 
 std::vector<Relief> reliefs(const Job& job, const EngineModel& engine) {
-  const bool stated = job.search.allow.contains(std::string(to_string(Dimension::offload)));
+  const bool stated = job.search.allowed.contains(Dimension::offload);
   std::vector<Relief> out;
   for (std::vector<std::string>& options : sets_of_options(engine)) {
     if (!options.empty()) out.push_back({options, {}});
@@ -166,11 +166,7 @@ std::string by_options_or_offload(const Job& job, const EngineModel& engine, std
     const EngineModel* with = find_engine(name_with(engine, relief.options));
     if (with == nullptr || watch.stopped()) continue;
     SearchSpace space = job.search;
-    if (relief.offload) {
-      const std::string dimension(to_string(Dimension::offload));
-      space.allow[dimension] = {static_cast<std::int64_t>(*relief.offload)};
-      space.fixed.insert(dimension);
-    }
+    if (relief.offload) space.fix(Dimension::offload, *relief.offload);
     const auto lean = leanest(job, *with, space, watch);
     if (lean && lean->host.fits() && lean->peak_bytes <= limit)
       return text_of(relief, *with) + " would fit (" + size_text(lean->peak_bytes) + " a device)";
@@ -283,8 +279,7 @@ Error no_room(const Job& job, const EngineModel& engine, const search::Outcome& 
   watch.stands({"memory", 0, 0, "looking for what would fit", 0, 0});
   if (found.space_size == 0) return nothing_legal(job, engine);
   const std::int64_t limit = memory_room_bytes(job), whole = job.cluster.usable_memory().count();
-  if (const std::string offload(to_string(Dimension::offload));
-      job.search.allow.contains(offload) || job.search.forbid.contains(offload)) {
+  if (job.search.allowed.contains(Dimension::offload) || job.search.forbidden.contains(Dimension::offload)) {
     const auto least = leanest(job, engine, job.search, watch, Lack::host);
     if (least && !least->host.fits()) return hosts_lack(job, engine, found, *least, watch);
   }

@@ -47,30 +47,26 @@ std::vector<std::int64_t> nearest_first(std::vector<std::int64_t> values, std::i
 /// Returns "search.fix.pp: 1" to replace the job's value of that dimension; if no single value works, the suggestion
 /// to drop the pin, or an empty text.
 std::string changed_pin(const Job& job, const EngineModel& engine, const Pin& pin) {
-  const Dimension d = *parse_dimension(pin.dimension);
+  const Dimension d = *pin.dimension;
   SearchSpace space = job.search;
-  const bool fixed = pin.kind == Pin::Kind::allow && space.fixed.contains(pin.dimension);
-  const std::int64_t now = pin.kind == Pin::Kind::allow    ? space.allow.at(pin.dimension).front()
-                           : pin.kind == Pin::Kind::forbid ? space.forbid.at(pin.dimension).front()
-                                                           : space.limits.at(pin.dimension);
+  const bool fixed = pin.kind == Pin::Kind::allow && space.fixed.contains(d);
+  const std::int64_t now = pin.kind == Pin::Kind::allow    ? space.allowed.at(d).front()
+                           : pin.kind == Pin::Kind::forbid ? space.forbidden.at(d).front()
+                                                           : space.limits.at(d);
   for (const std::int64_t v : nearest_first(job::possible_values(d, job), now)) {
     space = job.search;
-    if (pin.kind == Pin::Kind::allow) space.allow[pin.dimension] = {v};
-    if (pin.kind == Pin::Kind::limit) space.limits[pin.dimension] = v;
-    if (pin.kind == Pin::Kind::forbid && std::erase(space.forbid[pin.dimension], v) == 0) continue;
-    if (job.search.admits(pin.dimension, v) || !any_legal(job, engine, space)) continue;
-    const std::string value = job::value_name(pin.dimension, v);
-    if (pin.kind == Pin::Kind::forbid) return "search.forbid." + pin.dimension + " without " + value;
-    return std::string("search.") +
-           (pin.kind == Pin::Kind::limit ? "limits."
-            : fixed                      ? "fix."
-                                         : "allow.") +
-           pin.dimension + ": " + value;
+    if (pin.kind == Pin::Kind::allow) space.allowed[d] = {v};
+    if (pin.kind == Pin::Kind::limit) space.limits[d] = v;
+    if (pin.kind == Pin::Kind::forbid && std::erase(space.forbidden[d], v) == 0) continue;
+    if (job.search.admits(d, v) || !any_legal(job, engine, space)) continue;
+    const std::string value = value_text(d, v), name(to_string(d));
+    if (pin.kind == Pin::Kind::forbid) return "search.forbid." + name + " without " + value;
+    return std::string("search.") + (pin.kind == Pin::Kind::limit ? "limits." : fixed ? "fix." : "allow.") + name + ": " + value;
   }
   space = job.search;
-  if (pin.kind == Pin::Kind::allow) space.allow.erase(pin.dimension);
-  if (pin.kind == Pin::Kind::forbid) space.forbid.erase(pin.dimension);
-  if (pin.kind == Pin::Kind::limit) space.limits.erase(pin.dimension);
+  if (pin.kind == Pin::Kind::allow) space.allowed.erase(d);
+  if (pin.kind == Pin::Kind::forbid) space.forbidden.erase(d);
+  if (pin.kind == Pin::Kind::limit) space.limits.erase(d);
   return any_legal(job, engine, space) ? "no " + job::text_of(pin, job, engine) : "";
 }
 

@@ -133,7 +133,7 @@ TEST(Infeasible, NamesThePinThatCostsTheMemory) {
   EXPECT_EQ(refusal.error().kind, ErrorKind::infeasible);
   EXPECT_EQ(refusal.error().where, "memory");
   EXPECT_THAT(refusal.error().hint, AllOf(HasSubstr("without search.fix.zero: 0, "), HasSubstr("cluster.memory_limit: ")));
-  job->search.allow.erase("zero");
+  job->search.allowed.erase(Dimension::zero);
   EXPECT_TRUE(plan(*job, {}).ok());
 }
 

@@ -86,17 +86,17 @@ Status unsearched_pin(const SearchSpace& space) {
   constexpr std::array kSearched = {Dimension::pp,      Dimension::tp,        Dimension::sp,          Dimension::cp,
                                     Dimension::cp_kind, Dimension::ep,        Dimension::etp,         Dimension::dp,
                                     Dimension::zero,    Dimension::recompute, Dimension::micro_batch, Dimension::schedule};
-  std::vector<std::string> named;
-  for (const auto* part : {&space.allow, &space.forbid})
-    for (const auto& [name, values] : *part) named.push_back(name);
-  for (const auto& [name, most] : space.limits) named.push_back(name);
+  std::vector<Dimension> named;
+  for (const auto* part : {&space.allowed, &space.forbidden})
+    for (const auto& [dimension, values] : *part) named.push_back(dimension);
+  for (const auto& [dimension, most] : space.limits) named.push_back(dimension);
   std::string known;
   for (const Dimension d : kSearched) known += (known.empty() ? "" : ", ") + std::string(to_string(d));
-  for (const std::string& name : named)
-    if (std::none_of(kSearched.begin(), kSearched.end(), [&](Dimension d) { return to_string(d) == name; }))
-      return Error{ErrorKind::bad_input, "search", "a restriction of " + name + " on unlike devices", "restrictions of " + known,
-                   "remove it: stages on unlike devices run 1f1b in the order tp-cp-dp-pp"};
-  if (!space.admits(std::string(to_string(Dimension::schedule)), static_cast<std::int64_t>(ScheduleKind::one_f_one_b)))
+  for (const Dimension d : named)
+    if (std::find(kSearched.begin(), kSearched.end(), d) == kSearched.end())
+      return Error{ErrorKind::bad_input, "search", "a restriction of " + std::string(to_string(d)) + " on unlike devices",
+                   "restrictions of " + known, "remove it: stages on unlike devices run 1f1b in the order tp-cp-dp-pp"};
+  if (!space.admits(Dimension::schedule, ScheduleKind::one_f_one_b))
     return Error{ErrorKind::bad_input, "search", "schedules without 1f1b on unlike devices", "schedules that include 1f1b",
                  "stages on unlike devices run 1f1b, and zb-h1 if it is listed: allow: {schedule: [1f1b, zb-h1]}"};
   return {};
@@ -131,8 +131,7 @@ Status device_choice(const Job& job, const EngineModel& engine) {
 Status searched_pins(const Job& job) { return any_devices(job) ? unsearched_pin(job.search) : Status(); }
 
 Status layerwise_dimensions(const SearchSpace& space) {
-  const std::string name = "recompute_layers";
-  if (space.allow.count(name) == 0 && space.forbid.count(name) == 0 && space.limits.count(name) == 0) return {};
+  if (!space.restricts(Dimension::recompute_layers)) return {};
   return Error{ErrorKind::bad_input, "search",
                "a restriction of recompute_layers in search.space: " + std::string(to_string(space.kind)),
                "restrictions of recompute only", "in this space recomputation is decided per block"};

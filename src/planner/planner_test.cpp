@@ -277,7 +277,7 @@ TEST(Plan, RefusesAnUnknownPhase) {
 TEST(Plan, RefusesPinsThatUnlikeDevicesDoNotVary) {
   Job job = jobs().front();
   job.search.devices = DeviceChoice::any;
-  job.search.limits["vpp"] = 2;
+  job.search.limit(Dimension::vpp, 2);
   const auto r = plan(job, {});
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.error().kind, ErrorKind::bad_input);
@@ -287,7 +287,7 @@ TEST(Plan, RefusesPinsThatUnlikeDevicesDoNotVary) {
 TEST(Plan, StagesOnUnlikeDevicesRunOneForwardOneBackwardAtLeast) {
   Job job = jobs().front();
   job.search.devices = DeviceChoice::any;
-  job.search.allow["schedule"] = {static_cast<std::int64_t>(ScheduleKind::zb_h1)};
+  job.search.allow(Dimension::schedule, {ScheduleKind::zb_h1});
   const auto r = plan(job, {});
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.error().kind, ErrorKind::bad_input);

@@ -25,9 +25,7 @@ constexpr std::size_t kNear = 3;  ///< values to either side, for dimensions wit
 
 /// Returns whether a dimension may change. dp follows from the others; overlap_tp is not part of the space unless the
 /// job names it.
-bool is_free(Dimension d, const Job& job) {
-  return d != D::dp && (d != D::overlap_tp || job.search.allow.contains(std::string(to_string(d))));
-}
+bool is_free(Dimension d, const Job& job) { return d != D::dp && (d != D::overlap_tp || job.search.allowed.contains(d)); }
 
 /// Returns the values of the dimension; if there are many, the nearest ones.
 std::vector<std::int64_t> values_near(Dimension d, std::int64_t now, const Job& job) {
@@ -96,7 +94,7 @@ std::vector<SingleChange> single_changes(const Job& job, const EngineModel& engi
     if (!is_free(d, job)) continue;
     const std::int64_t now = get(d, base.strategy, base.schedule);
     for (const std::int64_t value : values_near(d, now, job)) {
-      if (value == now || !job.search.admits(std::string(to_string(d)), value)) continue;
+      if (value == now || !job.search.admits(d, value)) continue;
       auto change = changed(job, engine, base, d, now, value);
       if (!change) continue;
       if (now_ns > 0) change->gain = 1 - static_cast<double>(change->iteration_ns) / static_cast<double>(now_ns);

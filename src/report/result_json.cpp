@@ -176,13 +176,13 @@ void write_operators(JsonWriter& w, const std::vector<OperatorReport>& operators
 }
 
 /// Writes values under their names, as in a job file.
-void write_values(JsonWriter& w, std::string_view key, const std::map<std::string, std::vector<std::int64_t>>& dimensions) {
+void write_values(JsonWriter& w, std::string_view key, const SearchSpace::Values& dimensions) {
   if (dimensions.empty()) return;
   w.key(key).begin_object();
   for (const auto& [dimension, values] : dimensions) {
-    w.key(dimension).begin_array();
+    w.key(to_string(dimension)).begin_array();
     for (const std::int64_t value : values) {
-      const std::string name = job::value_name(dimension, value);
+      const std::string name = value_text(dimension, value);
       if (name == std::to_string(value))
         w.value(value);
       else
@@ -197,11 +197,11 @@ void write_request(JsonWriter& w, const SearchRequest& asked) {
   w.key("asked").compact_next().begin_object();
   w.key("space").value(to_string(asked.space.kind));
   if (asked.space.devices) w.key("devices").value(to_string(*asked.space.devices));
-  write_values(w, "allow", asked.space.allow);
-  write_values(w, "forbid", asked.space.forbid);
+  write_values(w, "allow", asked.space.allowed);
+  write_values(w, "forbid", asked.space.forbidden);
   if (!asked.space.limits.empty()) {
     w.key("limits").begin_object();
-    for (const auto& [dimension, most] : asked.space.limits) w.key(dimension).value(most);
+    for (const auto& [dimension, most] : asked.space.limits) w.key(to_string(dimension)).value(most);
     w.end_object();
   }
   if (asked.space.recompute_modules.any()) {

@@ -111,7 +111,7 @@ TEST(BranchAndBound, EqualsExhaustive) {
 // order.
 TEST(BranchAndBound, TiesGoToTheFirstByCanonicalText) {
   Job four = job(4, 2, 4);
-  four.space.limits["micro_batch"] = 2;
+  four.space.limit(Dimension::micro_batch, 2);
   Indifferent evaluator;
   const Space space(four.model, four.cluster, four.training, *find_engine("generic"), four.space);
   std::string first = "zzz";
@@ -140,7 +140,7 @@ TEST(BranchAndBound, NothingFits) {
 
 TEST(BranchAndBound, EmptySpace) {
   Job four = job(4, 2, 4);
-  four.space.allow["tp"] = {3};
+  four.space.allow(Dimension::tp, {3});
   Ideal evaluator;
   const Outcome found = branch_and_bound(four.problem(), evaluator, {});
   EXPECT_EQ(found.space_size, 0);
@@ -160,7 +160,7 @@ TEST(BranchAndBound, ByDimensionAddsUp) {
 
 TEST(BranchAndBound, ALimitEndsTheSearchHonestly) {
   Job four = job(4, 2, 4);
-  four.space.limits["micro_batch"] = 2;
+  four.space.limit(Dimension::micro_batch, 2);
   Indifferent evaluator;
   Options options;
   options.node_limit = 100;
@@ -203,7 +203,7 @@ class Uneven : public Ideal {
 TEST(BranchAndBound, BelievesTheEvaluatorNotTheBound) {
   for (const std::int64_t devices : {2, 3, 4, 6}) {
     Job some = job(devices, 3, 12);
-    some.space.limits["micro_batch"] = 4;
+    some.space.limit(Dimension::micro_batch, 4);
     Uneven evaluator;
     EXPECT_EQ(text(branch_and_bound(some.problem(), evaluator, {}).best), text(exhaustive(some.problem(), evaluator, {}).best));
   }

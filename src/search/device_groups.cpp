@@ -100,7 +100,7 @@ void ChainsSearch::remember(Kept kept) {
 std::int64_t ChainsSearch::judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
                                  ChainSchedule schedule) {
   Plan plan = context_.empty_plan();
-  if (!problem_.space.admits("pp", static_cast<std::int64_t>(chain.stages.size()))) return 0;
+  if (!problem_.space.admits(Dimension::pp, static_cast<std::int64_t>(chain.stages.size()))) return 0;
   Pipeline pipeline = pipeline_of(problem_, options, chain.stages, samples);
   if (schedule == ChainSchedule::zero_bubble) {
     pipeline.schedule.kind = ScheduleKind::zb_h1;

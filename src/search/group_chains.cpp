@@ -139,7 +139,7 @@ solve::DeviceGroupsProblem solver_problem(const Problem& problem, const StageOpt
   numbers.microbatches = problem.training.global_batch / samples;
   numbers.slack_permille = kSlackPermille;
   numbers.all_units = problem.space.devices == DeviceChoice::all;
-  if (const auto pp = problem.space.limits.find("pp"); pp != problem.space.limits.end())
+  if (const auto pp = problem.space.limits.find(Dimension::pp); pp != problem.space.limits.end())
     numbers.max_stages = static_cast<std::int32_t>(std::min<std::int64_t>(numbers.max_stages, pp->second));
   return numbers;
 }

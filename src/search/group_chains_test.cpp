@@ -102,7 +102,7 @@ TEST(GroupChains, LargeStagesLieFirstInTheirGroup) {
 // parts of 4.
 TEST(GroupChains, TheSolverIsAskedForTheClusterAndTheSpace) {
   Fixture f;
-  f.problem.space.limits["pp"] = 3;
+  f.problem.space.limit(Dimension::pp, 3);
   const solve::DeviceGroupsProblem numbers = solver_problem(f.problem, options_of({{0, 1}, {1, 1}}), 4);
   EXPECT_EQ(numbers.units, (std::vector<std::int32_t>{8, 8}));
   EXPECT_EQ(numbers.layers.size(), 6U);

@@ -20,16 +20,17 @@ bool GroupJudge::over() {
 
 std::vector<Overlap> GroupJudge::overlaps() const {
   const SearchSpace& space = tools_.problem.space;
-  const auto may = [&](const char* dimension, int value) { return space.admits(dimension, value); };
-  const bool named = space.allow.count("overlap_tp") > 0 || space.forbid.count("overlap_tp") > 0;
+  const auto may = [&](Dimension dimension, int value) { return space.admits(dimension, value); };
+  const bool named = space.allowed.count(Dimension::overlap_tp) > 0 || space.forbidden.count(Dimension::overlap_tp) > 0;
   std::vector<Overlap> all;
   for (const int tp : {1, 0}) {
-    if (named ? !may("overlap_tp", tp) : tp == 1) continue;
+    if (named ? !may(Dimension::overlap_tp, tp) : tp == 1) continue;
     for (const int p2p : {1, 0}) {
-      if (tools_.group.stages == 1 ? p2p == 1 : !may("overlap_p2p", p2p)) continue;
+      if (tools_.group.stages == 1 ? p2p == 1 : !may(Dimension::overlap_p2p, p2p)) continue;
       for (const int grad : {1, 0})
         for (const int param : {1, 0})
-          if (may("overlap_grad", grad) && may("overlap_param", param)) all.push_back({grad == 1, param == 1, p2p == 1, tp == 1});
+          if (may(Dimension::overlap_grad, grad) && may(Dimension::overlap_param, param))
+            all.push_back({grad == 1, param == 1, p2p == 1, tp == 1});
     }
   }
   return all;

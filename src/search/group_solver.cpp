@@ -49,7 +49,7 @@ double host_bytes(const GroupTools& tools, std::int32_t strategy, std::int32_t k
 
 bool GroupSolver::admits(ScheduleKind kind) const {
   const auto& engine = *tools().problem.engine;
-  return tools().problem.space.admits("schedule", static_cast<std::int64_t>(kind)) &&
+  return tools().problem.space.admits(Dimension::schedule, kind) &&
          std::find(engine.runs.schedules.begin(), engine.runs.schedules.end(), kind) != engine.runs.schedules.end();
 }
 
@@ -62,7 +62,7 @@ GroupResult GroupSolver::run() {
   result.priced = tools().table.before_reduction();
   result.kept = tools().table.after_reduction();
   for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1, ScheduleKind::zb_h2, ScheduleKind::gpipe}) {
-    if (!admits(kind) || !tools().problem.space.admits("vpp", 1) || judge_.over()) continue;
+    if (!admits(kind) || !tools().problem.space.admits(Dimension::vpp, 1) || judge_.over()) continue;
     if (kind != ScheduleKind::one_f_one_b && tools().group.stages == 1) continue;
     if (kind == ScheduleKind::gpipe && admits(ScheduleKind::one_f_one_b)) continue;
     result.bound_ns = std::min(result.bound_ns, solve_plain(kind));
@@ -79,7 +79,7 @@ void GroupSolver::solve_for_hosts() {
   const OptionTable& table = tools().table;
   Schedule schedule;
   schedule.kind = admits(ScheduleKind::one_f_one_b) ? ScheduleKind::one_f_one_b : ScheduleKind::gpipe;
-  if (!admits(schedule.kind) || !tools().problem.space.admits("vpp", 1)) return;
+  if (!admits(schedule.kind) || !tools().problem.space.admits(Dimension::vpp, 1)) return;
   schedule.stages = tools().group.stages;
   schedule.microbatches = tools().group.microbatches;
   const std::vector<Overlap> overlaps = judge_.overlaps();
@@ -185,7 +185,7 @@ void GroupSolver::solve_chunked(ScheduleKind kind) {
   GroupProgram program = program_of(kind);
   double& bound = judge_.result().bound_ns;
   for (std::int32_t v = 2; v <= most && v * group.stages <= layers && !judge_.over(); ++v) {
-    if (!tools().problem.space.admits("vpp", v)) continue;
+    if (!tools().problem.space.admits(Dimension::vpp, v)) continue;
     const Schedule schedule{kind, group.stages, v, group.microbatches, 1};
     const ChunkOrders orders(schedule);
     bound = std::min(bound, bound_of_every_split(program, schedule, orders));

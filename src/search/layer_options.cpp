@@ -79,7 +79,7 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Space&
   if (tied_ && table_index == static_cast<std::int32_t>(tables_.size())) tables_.push_back(table);
   std::vector<cost::LayerShare> shares;
   for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
-    if (!problem.space.admits("recompute", static_cast<std::int64_t>(kind))) continue;
+    if (!problem.space.admits(Dimension::recompute, kind)) continue;
     if (kind == RecomputeKind::selective && !c.strategy.partition.empty()) continue;  // rule operator-partition
     Strategy s = c.strategy;
     s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
@@ -91,7 +91,8 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Space&
     base_.push_back(base);
     for (std::size_t k = 0; k < kinds_.size(); ++k) {
       ++priced_;
-      if (kind != RecomputeKind::none && problem.model->kinds[k].role != LayerRole::block && problem.space.admits("recompute", 0))
+      if (kind != RecomputeKind::none && problem.model->kinds[k].role != LayerRole::block &&
+          problem.space.admits(Dimension::recompute, 0))
         continue;  // only blocks are recomputed
       if (!for_blocks && problem.model->kinds[k].role == LayerRole::block) continue;
       kinds_[k].push_back({index, layout_index, table_kind(k) ? table_index : kAnyTable, shares[k]});

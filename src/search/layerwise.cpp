@@ -130,7 +130,7 @@ class LayerwiseSearch {
     std::set<LayerClass> out;
     space_.shard_group(c, [&](const Configuration& shard) {
       for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
-        if (!problem_.space.admits("recompute", static_cast<std::int64_t>(kind))) continue;
+        if (!problem_.space.admits(Dimension::recompute, kind)) continue;
         Strategy s = shard.strategy;
         s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
         if (!engine_allows(*problem_.engine, space_.facts(), s, shard.schedule)) continue;

@@ -53,7 +53,7 @@ TEST(MemoryTable, ChoicesInTheOrderOfTheLadder) {
 // A job may allow no recomputation at all. Nothing fits then, and costs that were priced before are not read.
 TEST(MemoryTable, NoChoiceIsAnEmptyTable) {
   SearchSpace none;
-  none.forbid["recompute"] = {0, 1, 2};
+  none.forbid(Dimension::recompute, {0, 1, 2});
   const MemoryTable t = Small(none).table();
   EXPECT_TRUE(t.choices.empty());
   EXPECT_TRUE(t.activations.empty());

@@ -98,7 +98,7 @@ TEST(PartitionChoices, APairThatItsBoundBeatsIsOfferedNothing) {
 TEST(PartitionChoices, LeavesAreCountedWithPartitions) {
   const Case c = case_of();
   Problem problem = problem_of(c);
-  problem.space.limits = {{"pp", 2}, {"vpp", 2}};
+  problem.space.limits = {{Dimension::pp, 2}, {Dimension::vpp, 2}};
   const PartitionChoices choices = partition_choices(problem, {});
   Space space(c.model, c.cluster, problem.training, *problem.engine, problem.space, &choices);
   double counted = 0, visited = 0;

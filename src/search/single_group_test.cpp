@@ -78,12 +78,12 @@ TEST(SingleGroup, AGroupAlone) {
   EXPECT_EQ(group.device.memory.count(), f.cluster.groups[1].device.memory.count());
   EXPECT_EQ(old.inter, f.cluster.groups[1].inter);
   SearchSpace space;
-  space.allow["tp"] = {2};
+  space.allow(Dimension::tp, {2});
   space.kind = SpaceKind::layerwise;
   space = space_alone(space);
   EXPECT_EQ(space.kind, SpaceKind::uniform);
-  EXPECT_EQ(space.allow.at("tp"), std::vector<std::int64_t>{2});
-  EXPECT_TRUE(space.admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_pp_dp)));
+  EXPECT_EQ(space.allowed.at(Dimension::tp), std::vector<std::int64_t>{2});
+  EXPECT_TRUE(space.admits(Dimension::order, RankOrder::tp_cp_pp_dp));
 }
 
 }  // namespace

@@ -81,27 +81,22 @@ Space::Space(const Model& model, const Cluster& cluster, const Training& trainin
       rules_at_(kDimensions),
       engine_rules_at_(kDimensions) {
   facts_.at_least = at_least;
-  const auto slot = [&](const std::string& name) -> Admitted& {
-    const auto d = parse_dimension(name);
-    ESPALIER_CHECK(d.has_value());  // the job reader rejects unknown names
-    return admitted_[static_cast<std::size_t>(*d)];
-  };
+  const auto slot = [&](Dimension d) -> Admitted& { return admitted_[static_cast<std::size_t>(d)]; };
   for (const Dimension off_unless_named : {Dimension::overlap_tp, Dimension::offload}) {
-    const std::string name(to_string(off_unless_named));
-    if (space.allow.contains(name) || space.forbid.contains(name)) continue;
-    Admitted& admitted = admitted_[static_cast<std::size_t>(off_unless_named)];
+    if (space.allowed.contains(off_unless_named) || space.forbidden.contains(off_unless_named)) continue;
+    Admitted& admitted = slot(off_unless_named);
     admitted.allow = {0};
     admitted.restricted = true;
   }
-  for (const auto& [name, values] : space.allow) {
-    slot(name).allow = values;
-    slot(name).restricted = true;
+  for (const auto& [dimension, values] : space.allowed) {
+    slot(dimension).allow = values;
+    slot(dimension).restricted = true;
   }
-  for (const auto& [name, values] : space.forbid) slot(name).forbid = values;
-  if (!space.allow.contains("schedule"))
+  for (const auto& [dimension, values] : space.forbidden) slot(dimension).forbid = values;
+  if (!space.allowed.contains(Dimension::schedule))
     for (const ScheduleKind kind : kScheduleKinds)
-      if (only_where_allowed(kind)) slot("schedule").forbid.push_back(static_cast<std::int64_t>(kind));
-  for (const auto& [name, most] : space.limits) slot(name).limit = most;
+      if (only_where_allowed(kind)) slot(Dimension::schedule).forbid.push_back(static_cast<std::int64_t>(kind));
+  for (const auto& [dimension, most] : space.limits) slot(dimension).limit = most;
   DimensionSet known = 0, before = 0;
   for (std::size_t i = 0; i < kOrder.size(); ++i, before = known) {
     known |= bit(kOrder[i]);

@@ -50,16 +50,16 @@ TEST(Space, SmallestExample) {
   // One device has nothing to split and nothing to overlap. Recomputation is none, selective, or full of 1 or 2
   // blocks.
   EXPECT_EQ(listed(p).size(), 4U);
-  p.part.allow["recompute"] = {0};
+  p.part.allow(Dimension::recompute, {0});
   EXPECT_EQ(listed(p), (std::set<std::string>{canonical_text(Strategy{}, Schedule{})}));
 }
 
 TEST(Space, OverlapOfTensorParallelismOnlyWhenNamed) {
   Small p = small(2, 2, 2);
   const std::size_t without = listed(p).size();
-  p.part.allow["overlap_tp"] = {0, 1};
+  p.part.allow(Dimension::overlap_tp, {0, 1});
   EXPECT_GT(listed(p).size(), without);
-  p.part.allow["overlap_tp"] = {0};
+  p.part.allow(Dimension::overlap_tp, {0});
   EXPECT_EQ(listed(p).size(), without);
 }
 
@@ -76,26 +76,25 @@ TEST(Space, ZbH2OnlyWhereAllowed) {
   const int as_many = count(ScheduleKind::zb_h1);
   EXPECT_GT(as_many, 0);
   EXPECT_EQ(count(ScheduleKind::zb_h2), 0);
-  EXPECT_FALSE(p.part.admits("schedule", zb_h2));
-  p.part.forbid["schedule"] = {zb_h1};
+  EXPECT_FALSE(p.part.admits(Dimension::schedule, zb_h2));
+  p.part.forbid(Dimension::schedule, {zb_h1});
   EXPECT_EQ(count(ScheduleKind::zb_h1) + count(ScheduleKind::zb_h2), 0);
-  p.part.allow["schedule"] = {zb_h1, zb_h2};
+  p.part.allow(Dimension::schedule, {zb_h1, zb_h2});
   EXPECT_EQ(count(ScheduleKind::zb_h2), as_many);
-  EXPECT_TRUE(p.part.admits("schedule", zb_h2));
+  EXPECT_TRUE(p.part.admits(Dimension::schedule, zb_h2));
 }
 
 /// Returns whether the job file admits a configuration, computed afresh from its maps.
 bool admitted(const SearchSpace& part, const Configuration& c) {
   for (int i = 0; i < kDimensions; ++i) {
     const auto d = static_cast<Dimension>(i);
-    const std::string name(to_string(d));
     const std::int64_t v = get(d, c.strategy, c.schedule);
     const auto has = [v](const std::vector<std::int64_t>& values) { return std::count(values.begin(), values.end(), v) > 0; };
-    if (part.allow.contains(name) && !has(part.allow.at(name))) return false;
-    if (part.forbid.contains(name) && has(part.forbid.at(name))) return false;
-    if (part.limits.contains(name) && v > part.limits.at(name)) return false;
-    if (d == Dimension::schedule && only_where_allowed(c.schedule.kind) && !part.allow.contains(name)) return false;
-    if (d == Dimension::overlap_tp && v != 0 && !part.allow.contains(name) && !part.forbid.contains(name)) return false;
+    if (part.allowed.contains(d) && !has(part.allowed.at(d))) return false;
+    if (part.forbidden.contains(d) && has(part.forbidden.at(d))) return false;
+    if (part.limits.contains(d) && v > part.limits.at(d)) return false;
+    if (d == Dimension::schedule && only_where_allowed(c.schedule.kind) && !part.allowed.contains(d)) return false;
+    if (d == Dimension::overlap_tp && v != 0 && !part.allowed.contains(d) && !part.forbidden.contains(d)) return false;
   }
   return true;
 }
@@ -196,8 +195,8 @@ void expect_counts_add_up(const Small& p) {
 TEST(Space, EqualsItsDefinitionWithoutAnyShortcut) {
   Small p = small(1, 2, 2);
   p.model = decoder({.blocks = 1, .heads = 4, .kv_heads = 2, .experts = 2});
-  p.part.allow["overlap_tp"] = {0, 1};
-  for (const ScheduleKind kind : kScheduleKinds) p.part.allow["schedule"].push_back(static_cast<std::int64_t>(kind));
+  p.part.allow(Dimension::overlap_tp, {0, 1});
+  for (const ScheduleKind kind : kScheduleKinds) p.part.allowed[Dimension::schedule].push_back(static_cast<std::int64_t>(kind));
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP();  // too many checks
 #endif
@@ -246,17 +245,16 @@ Small any_problem() {
           {}};
   for (int i = 0; i < kDimensions; ++i) {
     const auto d = static_cast<Dimension>(i);
-    const std::string name(to_string(d));
     const std::int64_t most = enum_size(d) > 0 ? enum_size(d) - 1 : 4;
     const auto values = [&] {
       return *rc::gen::container<std::vector<std::int64_t>>(2, rc::gen::inRange<std::int64_t>(0, most + 1));
     };
     switch (*rc::gen::inRange(0, 40)) {
-      case 0: p.part.allow[name] = values(); break;
-      case 1: p.part.forbid[name] = values(); break;
-      case 2: p.part.limits[name] = *rc::gen::inRange<std::int64_t>(1, 5); break;
+      case 0: p.part.allowed[d] = values(); break;
+      case 1: p.part.forbidden[d] = values(); break;
+      case 2: p.part.limit(d, *rc::gen::inRange<std::int64_t>(1, 5)); break;
       case 3:
-        if (d == Dimension::overlap_tp) p.part.allow[name] = {0, 1};
+        if (d == Dimension::overlap_tp) p.part.allow(d, {0, 1});
         break;
       default: break;
     }
@@ -281,7 +279,7 @@ TEST(Space, EqualsItsDefinitionOnRandomProblems) {
 // A space without a configuration is no error of the space.
 TEST(Space, MayBeEmpty) {
   Small p = small(2, 4, 4);
-  p.part.allow["tp"] = {3};
+  p.part.allow(Dimension::tp, {3});
   EXPECT_TRUE(listed(p).empty());
   p.space().layer_group([](const Configuration&) { ADD_FAILURE(); });
 }

@@ -162,11 +162,6 @@ solve::StageOption option_of(const cost::CostContext& c, const Strategy& s, cons
   return out;
 }
 
-bool names(const SearchSpace& space, Dimension d) {
-  const std::string name(to_string(d));
-  return space.allow.contains(name) || space.forbid.contains(name) || space.limits.contains(name);
-}
-
 /// Returns whether rules and engine admit a strategy as one of `like.stages` equal stages under the schedule.
 bool rules_admit(const Problem& problem, RuleFacts& facts, const Strategy& s, std::int64_t samples, const Schedule& like) {
   Schedule schedule = like;
@@ -178,8 +173,8 @@ bool rules_admit(const Problem& problem, RuleFacts& facts, const Strategy& s, st
 
 /// Returns whether stages may split sequences: they are long, or the job names the dimension.
 bool splits_sequence(const Problem& problem) {
-  return problem.training.sequence.main >= kLongSequence || names(problem.space, Dimension::cp) ||
-         names(problem.space, Dimension::cp_kind);
+  return problem.training.sequence.main >= kLongSequence || problem.space.restricts(Dimension::cp) ||
+         problem.space.restricts(Dimension::cp_kind);
 }
 
 }  // namespace
@@ -217,7 +212,7 @@ bool stage_admitted(const Problem& problem, RuleFacts& facts, const Strategy& s,
   one.microbatches = static_cast<std::int32_t>(facts.global_batch / samples);
   for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::cp_kind, Dimension::ep, Dimension::etp,
                             Dimension::dp, Dimension::zero, Dimension::recompute, Dimension::offload, Dimension::micro_batch})
-    if (!problem.space.admits(std::string(to_string(d)), get(d, s, one))) return false;
+    if (!problem.space.admits(d, get(d, s, one))) return false;
   return true;
 }
 

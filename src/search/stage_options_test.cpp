@@ -52,12 +52,12 @@ TEST(StageOptions, RulesEngineAndJobAdmitAStage) {
   EXPECT_TRUE(stage_admitted(f.problem, facts, stage(2, 1), 1));
   EXPECT_TRUE(stage_admitted(f.problem, facts, stage(1, 4, ZeroStage::optimizer), 16));
   // The job pins at most two ranks per model replica, micro-batches of one sample, and no ZeRO.
-  f.problem.space.limits["tp"] = 2;
+  f.problem.space.limit(Dimension::tp, 2);
   EXPECT_FALSE(stage_admitted(f.problem, facts, stage(4, 4), 16));
-  f.problem.space.allow["micro_batch"] = {1};
+  f.problem.space.allow(Dimension::micro_batch, {1});
   EXPECT_TRUE(stage_admitted(f.problem, facts, stage(2, 8), 8));
   EXPECT_FALSE(stage_admitted(f.problem, facts, stage(2, 8), 16)) << "two samples a replica";
-  f.problem.space.allow["zero"] = {0};
+  f.problem.space.allow(Dimension::zero, {0});
   EXPECT_FALSE(stage_admitted(f.problem, facts, stage(1, 4, ZeroStage::optimizer), 4));
 }
 
@@ -89,9 +89,9 @@ TEST(StageOptions, EveryOptionIsAStage) {
 /// The job's pins apply to every stage.
 TEST(StageOptions, TheJobsPinsHold) {
   Fixture f(kMixed);
-  f.problem.space.allow["tp"] = {2};
-  f.problem.space.allow["zero"] = {1};
-  f.problem.space.forbid["recompute"] = {2};
+  f.problem.space.allow(Dimension::tp, {2});
+  f.problem.space.allow(Dimension::zero, {1});
+  f.problem.space.forbid(Dimension::recompute, {2});
   const StageOptions all = stage_options(f.problem, f.costs(), 4);
   ASSERT_FALSE(all.choices.empty());
   for (const StageChoice& c : all.choices) {
@@ -119,17 +119,17 @@ std::set<std::int32_t> splits_of(const Fixture& f) {
 TEST(StageOptions, LongSequencesMayBeSplit) {
   Fixture f(kMixed);
   EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{1}));
-  f.problem.space.allow["cp"] = {1, 2};
+  f.problem.space.allow(Dimension::cp, {1, 2});
   EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{1, 2}));
-  f.problem.space.allow["cp"] = {2};
+  f.problem.space.allow(Dimension::cp, {2});
   EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{2}));
-  f.problem.space.allow.clear();
+  f.problem.space.allowed.clear();
   f.problem.training.sequence.main = kLongSequence;
   EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{1, 2, 4, 8, 16}));
-  f.problem.space.limits["cp"] = 1;
+  f.problem.space.limit(Dimension::cp, 1);
   EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{1}));
   f.problem.space.limits.clear();
-  f.problem.space.allow["cp_kind"] = {static_cast<std::int64_t>(ContextParallelKind::all_to_all)};
+  f.problem.space.allow(Dimension::cp_kind, {ContextParallelKind::all_to_all});
   EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{2, 4, 8}));  // cp 1 is written as a ring
 }
 
@@ -162,12 +162,12 @@ TEST(StageOptions, ZeroBubbleIsNamed) {
   SearchSpace space;
   const auto one = static_cast<std::int64_t>(ScheduleKind::one_f_one_b), late = static_cast<std::int64_t>(ScheduleKind::zb_h1);
   EXPECT_FALSE(admits_zero_bubble(space));
-  space.allow["schedule"] = {one};
+  space.allow(Dimension::schedule, {one});
   EXPECT_FALSE(admits_zero_bubble(space));
-  space.allow["schedule"] = {one, late};
+  space.allow(Dimension::schedule, {one, late});
   EXPECT_TRUE(admits_zero_bubble(space));
-  space.allow.clear();
-  space.forbid["schedule"] = {late};
+  space.allowed.clear();
+  space.forbid(Dimension::schedule, {late});
   EXPECT_FALSE(admits_zero_bubble(space));
 }
 
@@ -294,7 +294,7 @@ TEST(DeviceGroups, AKnownPlanSparesWork) {
 
 TEST(DeviceGroups, APinnedNumberOfStagesHolds) {
   Fixture f(kMixed, 4);
-  f.problem.space.allow["pp"] = {2};
+  f.problem.space.allow(Dimension::pp, {2});
   Fake judge;
   const GroupedOutcome found = device_groups(f.problem, judge, {});
   ASSERT_FALSE(found.simulated.empty());

@@ -330,7 +330,7 @@ void UnevenReplicasSearch::search(const ReplicaStrategy& way) {
 std::vector<ReplicaStrategy> UnevenReplicasSearch::ways() {
   std::vector<ReplicaStrategy> all;
   const std::size_t groups = problem_.cluster->groups.size();
-  const bool one_stage = problem_.space.admits(std::string(to_string(Dimension::pp)), 1);
+  const bool one_stage = problem_.space.admits(Dimension::pp, 1);
   for (std::size_t set = 1; one_stage && groups <= kMostReplicaGroups && set < (std::size_t{1} << groups); ++set) {
     std::vector<std::size_t> chosen;
     for (std::size_t g = 0; g < groups; ++g)

@@ -30,8 +30,8 @@ bool by_bound(const BoundedConfiguration& a, const BoundedConfiguration& b) {
 /// Returns the space of uniform plans; partitioned operators have no price across groups.
 SearchSpace uniform_part(SearchSpace space) {
   space.kind = SpaceKind::uniform;
-  space.forbid.try_emplace("offload");
-  auto& forbidden = space.forbid["offload"];
+  space.forbidden.try_emplace(Dimension::offload);
+  auto& forbidden = space.forbidden[Dimension::offload];
   for (std::int64_t v = 1; v < enum_size(Dimension::offload); ++v) forbidden.push_back(v);
   return space;
 }

@@ -218,8 +218,7 @@ void exchange_files(const espalier::Job& job, const espalier::Plan& plan) {
 void improve_what_runs(const std::string& cluster) {
   // begin improve
   const std::string flags =
-      "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --vocab-size 50257 --seq-length 1024 --max-position-embeddings "
-      "1024 "
+      "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --vocab-size 50257 --seq-length 1024 --max-position-embeddings 1024 "
       "--micro-batch-size 1 --global-batch-size 32 --bf16 --tensor-model-parallel-size 4 --sequence-parallel";
   const espalier::ConfigurationFormat* format = espalier::find_configuration_format("megatron-args");
   // The flags are for 4 devices.

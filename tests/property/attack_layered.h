@@ -136,7 +136,7 @@ class LayeredAttack {
       if (c.strategy.order == RankOrder::tp_cp_pp_dp && c.schedule.stages > 1) return;
       space_.shard_group(c, [&](const search::Configuration& s) {
         for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
-          if (!problem_.space.admits("recompute", static_cast<std::int64_t>(kind))) continue;
+          if (!problem_.space.admits(Dimension::recompute, kind)) continue;
           if (kind == RecomputeKind::selective && !s.strategy.partition.empty()) continue;
           Strategy x = s.strategy;
           x.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};

@@ -15,8 +15,8 @@ namespace {
 RandomProblem generic_problem(int index) {
   RandomProblem p = random_problem(index);
   p.engine = find_engine("generic");
-  for (auto* part : {&p.space.allow, &p.space.forbid}) part->erase("recompute_layers");
-  p.space.limits.erase("recompute_layers");
+  for (auto* part : {&p.space.allowed, &p.space.forbidden}) part->erase(Dimension::recompute_layers);
+  p.space.limits.erase(Dimension::recompute_layers);
   return p;
 }
 

@@ -31,9 +31,9 @@ TEST(DeviceGroups, TheCertificateHoldsAgainstEveryChain) {
                                  group(pick(1, 2), pick(1, 2), device("slow", pick(20, 100), pick(2, 8))),
                                  "], inter_group: {bandwidth: ", pick(1, 100), "Gb/s, latency: ", pick(5, 200), "us}}");
     Case c(pick(2, 3), text, 4 * pick(1, 2));
-    c.problem.space.allow["zero"] = {pick(0, 1)};
-    c.problem.space.allow["sp"] = {0};
-    c.problem.space.allow["recompute"] = {pick(0, 1) * 2};
+    c.problem.space.allow(Dimension::zero, {pick(0, 1)});
+    c.problem.space.allow(Dimension::sp, {0});
+    c.problem.space.allow(Dimension::recompute, {pick(0, 1) * 2});
     const search::GroupedOutcome outcome = found(c);
     const std::int64_t best = Exhaustive(c).best();
     ASSERT_EQ(outcome.best.has_value(), best < INT64_MAX) << text;
@@ -84,7 +84,7 @@ TEST(DeviceGroups, NoPlanIsFasterThanItsBound) {
                                  group(pick(1, 3), pick(1, 2) * 2, device("slow", pick(20, 100), pick(1, 8))),
                                  "], inter_group: {bandwidth: ", pick(1, 100), "Gb/s, latency: ", pick(5, 2000), "us}}");
     Case c(pick(2, 40), text, 16);
-    if (n % 2 == 1) c.problem.space.allow["cp"] = {1, 2, 4};
+    if (n % 2 == 1) c.problem.space.allow(Dimension::cp, {1, 2, 4});
     const cost::ClusterCosts costs(c.model, c.cluster, c.problem.training, *c.problem.engine);
     planner::SimulatedEvaluator evaluator(1);
     const std::int64_t samples = 1 << pick(0, 4);
@@ -161,8 +161,8 @@ TEST(MultiPipeline, SamplesFollowSpeed) {
          cat("{groups: [", group(1, 1, device("fast", 20, 64)), ", ", group(1, 1, device("slow", 10, 64)),
              "], inter_group: {bandwidth: 1000Gb/s, latency: 0us}}"),
          96);
-  c.problem.space.allow["recompute"] = {0};
-  c.problem.space.allow["micro_batch"] = {1};
+  c.problem.space.allow(Dimension::recompute, {0});
+  c.problem.space.allow(Dimension::micro_batch, {1});
   planner::SimulatedEvaluator evaluator(1);
   const search::SingleGroupOutcome alone = search::single_group(c.problem, evaluator, {});
   const search::MultiPipelineOutcome found = search::multi_pipeline(c.problem, evaluator, alone, 0, {});
@@ -215,7 +215,7 @@ TEST(DeviceGroups, LayersFollowSpeed) {
          cat("{groups: [", group(1, 1, device("fast", 200, 64)), ", ", group(1, 1, device("slow", 100, 64)),
              "], inter_group: {bandwidth: 400Gb/s, latency: 1us}}"),
          32);
-  c.problem.space.allow["recompute"] = {0};
+  c.problem.space.allow(Dimension::recompute, {0});
   const search::GroupedOutcome outcome = found(c);
   ASSERT_TRUE(outcome.best);
   const std::vector<Stage>& stages = outcome.best->pipelines.front().stages;

@@ -107,7 +107,8 @@ class EverySplit {
 std::unique_ptr<Case> case_on(Random& random, const std::string& text) {
   auto c = std::make_unique<Case>(uneven_model(random), text, random.of<std::int64_t>({4, 6, 8}));
   narrow(random, c->problem.space);
-  for (const char* overlap : {"overlap_grad", "overlap_param", "overlap_p2p"}) c->problem.space.allow[overlap] = {0};
+  for (const Dimension overlap : {Dimension::overlap_grad, Dimension::overlap_param, Dimension::overlap_p2p})
+    c->problem.space.fix(overlap, false);
   return c;
 }
 

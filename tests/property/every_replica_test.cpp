@@ -170,9 +170,9 @@ std::unique_ptr<Case> short_of_memory(Random& random, const std::string& text) {
   std::unique_ptr<Case> c;
   for (std::int64_t mib = 2600; mib >= 600; mib -= 50) {
     c = std::make_unique<Case>(blocks, with_little_memory(mib, text), batch);
-    c->problem.space.allow["zero"] = {zero};
-    c->problem.space.allow["sp"] = {0};
-    c->problem.space.allow["recompute"] = {0};
+    c->problem.space.allow(Dimension::zero, {zero});
+    c->problem.space.allow(Dimension::sp, {0});
+    c->problem.space.allow(Dimension::recompute, {0});
     const search::PhaseOutcome found = found_on(*c);
     if (!found.best || !found.best->pipelines.front().stages.front().state_shares.empty()) break;
   }

@@ -120,9 +120,9 @@ std::vector<std::int64_t> shares(const char* first_link, const char* second_link
          cat("{groups: [", node(first_link, "x"), ", ", node(second_link, "y"),
              "], inter_group: {bandwidth: 1000Gb/s, latency: 0us}}"),
          96);
-  c.problem.space.allow["tp"] = {2};
-  c.problem.space.allow["micro_batch"] = {1};
-  c.problem.space.allow["recompute"] = {0};
+  c.problem.space.allow(Dimension::tp, {2});
+  c.problem.space.allow(Dimension::micro_batch, {1});
+  c.problem.space.allow(Dimension::recompute, {0});
   planner::SimulatedEvaluator evaluator(1);
   const search::SingleGroupOutcome alone = search::single_group(c.problem, evaluator, {});
   const search::MultiPipelineOutcome found = search::multi_pipeline(c.problem, evaluator, alone, 0, {});

@@ -246,7 +246,7 @@ std::vector<Strategy> of_layers(const LayeredProblem& p, const search::Space& sp
   std::vector<Strategy> out;
   for (Strategy s : p.sharded[base]) {
     for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
-      if (!p.space.admits("recompute", static_cast<std::int64_t>(kind))) continue;
+      if (!p.space.admits(Dimension::recompute, kind)) continue;
       s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
       if (engine_allows(*p.engine, space.facts(), s, p.bases[base].schedule)) out.push_back(s);
     }

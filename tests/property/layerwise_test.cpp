@@ -39,9 +39,9 @@ Job job_of(const RandomProblem& p, const char* space) {
 RandomProblem generic_problem(int index) {
   RandomProblem p = random_problem(index);
   p.engine = find_engine("generic");
-  p.space.allow.erase("recompute_layers");
-  p.space.forbid.erase("recompute_layers");
-  p.space.limits.erase("recompute_layers");
+  p.space.allowed.erase(Dimension::recompute_layers);
+  p.space.forbidden.erase(Dimension::recompute_layers);
+  p.space.limits.erase(Dimension::recompute_layers);
   return p;
 }
 
@@ -158,7 +158,7 @@ std::map<std::pair<std::int32_t, std::int64_t>, std::vector<Strategy>> strategie
     if (c.strategy.order == RankOrder::tp_cp_pp_dp && c.schedule.stages > 1) return;
     space.shard_group(c, [&](const Configuration& shard) {
       for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::full}) {
-        if (!p.space.admits("recompute", static_cast<std::int64_t>(kind))) continue;
+        if (!p.space.admits(Dimension::recompute, kind)) continue;
         Strategy s = search::with_overlap(shard.strategy, {true, true, c.schedule.stages > 1, false}, has_experts(p.model));
         s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
         out[{c.schedule.stages, std::int64_t{c.schedule.micro_batch} * c.strategy.dp}].push_back(s);
@@ -175,11 +175,14 @@ TEST(Layerwise, CertificateIsBelowEveryPlanOfSmallSpaces) {
   double worst = 0;
   for (int i = 0; problems < cases(15, 250) && i < 4000; ++i) {
     RandomProblem p = generic_problem(i);
-    p.space.allow["overlap_grad"] = p.space.allow["overlap_param"] = p.space.allow["overlap_p2p"] = {0, 1};
-    p.space.allow["schedule"] = {static_cast<std::int64_t>(ScheduleKind::one_f_one_b)};
-    p.space.allow["recompute"] = {0, 2};
-    p.space.allow.erase("overlap_tp");
-    for (const char* name : {"overlap_grad", "overlap_param", "overlap_p2p", "schedule", "recompute"}) p.space.forbid.erase(name);
+    for (const Dimension d : {Dimension::overlap_grad, Dimension::overlap_param, Dimension::overlap_p2p})
+      p.space.allow(d, {false, true});
+    p.space.allow(Dimension::schedule, {ScheduleKind::one_f_one_b});
+    p.space.allow(Dimension::recompute, {0, 2});
+    p.space.allowed.erase(Dimension::overlap_tp);
+    for (const Dimension d :
+         {Dimension::overlap_grad, Dimension::overlap_param, Dimension::overlap_p2p, Dimension::schedule, Dimension::recompute})
+      p.space.forbidden.erase(d);
     const auto strategies = strategies_of(p);
     double size = 0;
     for (const auto& [key, all] : strategies)
@@ -218,9 +221,10 @@ TEST(Layerwise, BoundOfALargerSpaceIsBelowAnswersOfSmallerOnes) {
     RandomProblem small = large;
     small.cluster.memory_limit =
         Bytes(large.cluster.usable_memory().count() * static_cast<std::int64_t>(60 + random.below(41)) / 100);
-    const char* names[] = {"tp", "zero", "recompute", "pp", "sp", "micro_batch"};
-    const std::string name = names[random.below(6)];
-    small.space.forbid[name].push_back(static_cast<std::int64_t>(1 + random.below(2)));
+    constexpr std::array kForbid = {Dimension::tp, Dimension::zero, Dimension::recompute,
+                                    Dimension::pp, Dimension::sp,   Dimension::micro_batch};
+    const Dimension d = kForbid[static_cast<std::size_t>(random.below(6))];
+    small.space.forbidden[d].push_back(static_cast<std::int64_t>(1 + random.below(2)));
     const auto t_small = plan(job_of(small, "layerwise"), {});
     if (!t_small) continue;
     const auto t_large = plan(job_of(large, "layerwise"), {});

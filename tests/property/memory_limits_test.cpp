@@ -88,11 +88,11 @@ TEST(MemoryLimits, WhereSelectiveAndFullRecomputationCompete) {
   for (int i = 0; i < cases(100, 2000) && !HasFailure(); ++i) {
     RandomProblem p = recomputation_problem(random, 4, random.of<std::int64_t>({2, 4}), "megatron-deepspeed");
     p.training.sequence.main = 512;
-    p.space.limits["zero"] = 1;
-    p.space.allow["overlap_p2p"] = {0};
-    p.space.limits["vpp"] = 1;
-    p.space.limits["cp"] = 1;
-    p.space.forbid["schedule"] = {0};
+    p.space.limit(Dimension::zero, 1);
+    p.space.allow(Dimension::overlap_p2p, {0});
+    p.space.limit(Dimension::vpp, 1);
+    p.space.limit(Dimension::cp, 1);
+    p.space.forbid(Dimension::schedule, {0});
     const std::vector<search::Candidate> candidates = all_candidates(p);
     for (int k = 0; k < 20; ++k) expect_right_under(p, candidates, random.of(candidates).peak_bytes);
     for (const search::Candidate& c : candidates) {
@@ -111,8 +111,8 @@ TEST(MemoryLimits, WhereSelectiveAndFullRecomputationCompete) {
 TEST(MemoryLimits, WhereRecomputationNeedsMoreMemory) {
   Random random(5);
   RandomProblem p = recomputation_problem(random, 32, 64, "megatron-lm-2021");
-  p.space.allow["tp"] = {32};
-  p.space.allow["sp"] = {1};
+  p.space.allow(Dimension::tp, {32});
+  p.space.allow(Dimension::sp, {1});
   std::vector<search::Candidate> candidates = all_candidates(p);
   bool more_needs_more = false;
   for (const search::Candidate& a : candidates) {
@@ -125,8 +125,8 @@ TEST(MemoryLimits, WhereRecomputationNeedsMoreMemory) {
   }
   EXPECT_TRUE(more_needs_more);
   try_every_limit(p, candidates);
-  p.space.allow["recompute"] = {2};
-  p.space.allow["pp"] = {1};
+  p.space.allow(Dimension::recompute, {2});
+  p.space.allow(Dimension::pp, {1});
   try_every_limit(p, all_candidates(p));
 }
 

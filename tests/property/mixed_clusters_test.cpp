@@ -89,7 +89,7 @@ TEST(MixedClusters, EveryDeviceHasWorkWhereItMust) {
 TEST(MixedClusters, StagesSplitSequencesEachItsOwnWay) {
   int split = 0;
   Family family{{1, 2, 4}};
-  family.space = [](SearchSpace& space) { space.allow["cp"] = {1, 2}; };
+  family.space = [](SearchSpace& space) { space.allow(Dimension::cp, {1, 2}); };
   family.look = [&](const Case&, const GroupedCandidate& best) {
     const std::vector<Stage>& stages = best.pipelines.front().stages;
     split +=
@@ -109,9 +109,8 @@ TEST(MixedClusters, ChainsRunZeroBubbleWhereItIsNamed) {
   int zero_bubble = 0;
   Family family{{4, 6, 8}};
   family.space = [](SearchSpace& space) {
-    space.allow["schedule"] = {static_cast<std::int64_t>(ScheduleKind::one_f_one_b),
-                               static_cast<std::int64_t>(ScheduleKind::zb_h1)};
-    if (space.allow["zero"] == std::vector<std::int64_t>{0}) space.allow["dp"] = {1};
+    space.allow(Dimension::schedule, {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1});
+    if (space.allowed[Dimension::zero] == std::vector<std::int64_t>{0}) space.allow(Dimension::dp, {1});
   };
   family.look = [&](const Case&, const GroupedCandidate& best) {
     zero_bubble += best.pipelines.front().schedule.kind == ScheduleKind::zb_h1 ? 1 : 0;

@@ -84,7 +84,7 @@ class LayeredMaker {
 
   LayeredPlan plan(const LayeredProblem& p) {
     LayeredPlan x;
-    const bool beside = p.space.allow.count("overlap_tp") > 0 && random_.one_in(2);  // overlap.tp
+    const bool beside = p.space.allowed.count(Dimension::overlap_tp) > 0 && random_.one_in(2);  // overlap.tp
     choose_strategies(p, beside, x);
     const bool sharded = std::any_of(x.priced.begin(), x.priced.end(), [](const Strategy& s) { return s.shards_gradients(); });
     Schedule schedule = choose_schedule(p, sharded);
@@ -122,7 +122,7 @@ class LayeredMaker {
     if (random_.one_in(4)) p_.training.moe_imbalance = 1.0 + static_cast<double>(random_.below(100)) / 100.0;
     p_.training.global_batch = random_.of<std::int64_t>({1, 2, 4, 6, 8, 12, 16, 16, 16, 24, 32});
     p_.engine = random_.one_in(2) ? find_engine("generic") : &random_.of(engine_catalogue());
-    if (random_.one_in(4)) p_.space.allow["overlap_tp"] = {0, 1};
+    if (random_.one_in(4)) p_.space.allow(Dimension::overlap_tp, {0, 1});
     if (parts_.one_in(4)) choose_trained_parts(parts_, *p_.engine, p_.model, p_.training);
     if (parts_.one_in(5)) choose_lengths(parts_, *p_.engine, p_.training);
   }

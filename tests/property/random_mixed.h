@@ -62,9 +62,9 @@ inline std::string random_cluster(Random& random, bool slow_devices = true) {
 }
 
 inline void narrow(Random& random, SearchSpace& space) {
-  space.allow["zero"] = {random.below(3)};
-  space.allow["sp"] = {0};
-  space.allow["recompute"] = {random.below(2) * 2};
+  space.allow(Dimension::zero, {random.below(3)});
+  space.allow(Dimension::sp, {0});
+  space.allow(Dimension::recompute, {random.below(2) * 2});
 }
 
 }  // namespace espalier::property::mixed

@@ -107,10 +107,10 @@ class ProblemMaker {
     choose_batch(devices);
     problem_.engine = find_engine("generic");
     if (random_.one_in(4)) problem_.engine = &random_.of(engine_catalogue());
-    if (wants(Dimension::overlap_tp) || random_.one_in(3)) problem_.space.allow["overlap_tp"] = {0, 1};
+    if (wants(Dimension::overlap_tp) || random_.one_in(3)) problem_.space.allow(Dimension::overlap_tp, {0, 1});
     if (wants(Dimension::offload) || random_.one_in(5)) allow_offload();
     if (parts_.one_in(2)) {  // also schedules that a job must allow explicitly
-      std::vector<std::int64_t>& kinds = problem_.space.allow["schedule"];
+      std::vector<std::int64_t>& kinds = problem_.space.allowed[Dimension::schedule];
       for (const ScheduleKind kind : kScheduleKinds) kinds.push_back(static_cast<std::int64_t>(kind));
     }
     if (parts_.one_in(4)) choose_trained_parts(parts_, *problem_.engine, problem_.model, problem_.training);
@@ -119,7 +119,7 @@ class ProblemMaker {
 
   /// Allows offload with ample hosts, until choose_host_memory, on links from slow to fast.
   void allow_offload() {
-    std::vector<std::int64_t>& values = problem_.space.allow["offload"] = {0};
+    std::vector<std::int64_t>& values = problem_.space.allowed[Dimension::offload] = {0};
     values.push_back(1 + static_cast<std::int64_t>(random_.below(5)));
     if (const auto more = 1 + static_cast<std::int64_t>(random_.below(5)); more > values.back()) values.push_back(more);
     Host& host = problem_.cluster.groups.front().host;
@@ -139,7 +139,7 @@ class ProblemMaker {
     const bool by_dp = devices >= fewest && random_.one_in(2);
     for (std::int64_t v = fewest; v <= (by_dp ? devices : batch); ++v)
       if ((by_dp ? devices : batch) % v == 0) least.push_back(v);
-    problem_.space.allow[by_dp ? "dp" : "micro_batch"] = least;
+    problem_.space.allowed[by_dp ? Dimension::dp : Dimension::micro_batch] = least;
   }
 
   /// Counts the legal configurations of a space, and shows whether the pair varies in a sample of it.
@@ -193,18 +193,17 @@ class ProblemMaker {
     const auto& taken = now.sample[static_cast<std::size_t>(d)];
     std::vector<std::int64_t> values(taken.begin(), taken.end());
     if (values.size() < 2) return part;
-    const std::string name(to_string(d));
     const bool counts = enum_size(d) == 0;
     random_.shuffle(values);
     const auto half = values.begin() + static_cast<std::ptrdiff_t>((values.size() + 1) / 2);
     switch (random_.below(3)) {
-      case 0: part.allow[name].assign(values.begin(), half); break;
-      case 1: part.forbid[name].assign(half, values.end()); break;
+      case 0: part.allowed[d].assign(values.begin(), half); break;
+      case 1: part.forbidden[d].assign(half, values.end()); break;
       default:
         if (counts)
-          part.limits[name] = *half;
+          part.limit(d, *half);
         else
-          part.forbid[name].push_back(values.front());
+          part.forbidden[d].push_back(values.front());
     }
     return part;
   }
@@ -227,7 +226,7 @@ class ProblemMaker {
   /// Sets the memory of a host to the need of some configuration under offload, or a byte less.
   void choose_host_memory() {
     NodeGroup& group = problem_.cluster.groups.front();
-    if (!problem_.space.allow.contains("offload") || parts_.one_in(3)) return;
+    if (!problem_.space.allowed.contains(Dimension::offload) || parts_.one_in(3)) return;
     const search::Space space(problem_.model, problem_.cluster, problem_.training, *problem_.engine, problem_.space);
     std::vector<Configuration> all;
     space.for_each([&](const Configuration& c) {
@@ -278,8 +277,8 @@ inline std::string describe(const RandomProblem& p) {
                     " configurations, limit " +
                     (p.cluster.memory_limit ? std::to_string(p.cluster.memory_limit->count()) : std::string("none"));
   const auto list = [&](const char* what, const auto& maps) {
-    for (const auto& [name, values] : maps) {
-      out += std::string("\n  ") + what + " " + name + ":";
+    for (const auto& [dimension, values] : maps) {
+      out += std::string("\n  ") + what + " " + std::string(to_string(dimension)) + ":";
       for (const std::int64_t v : values) out += " " + std::to_string(v);
     }
   };
@@ -288,9 +287,10 @@ inline std::string describe(const RandomProblem& p) {
   for (const LengthShare& share : p.training.lengths.histogram)
     out += "\n  length " + std::to_string(share.tokens) + " " + std::string(to_string(p.training.lengths.packing));
   if (p.cluster.groups[0].host.known()) out += "\n  host " + std::to_string(p.cluster.groups[0].host.memory.count());
-  list("allow", p.space.allow);
-  list("forbid", p.space.forbid);
-  for (const auto& [name, most] : p.space.limits) out += "\n  limit " + name + " " + std::to_string(most);
+  list("allow", p.space.allowed);
+  list("forbid", p.space.forbidden);
+  for (const auto& [dimension, most] : p.space.limits)
+    out += "\n  limit " + std::string(to_string(dimension)) + " " + std::to_string(most);
   return out;
 }
 

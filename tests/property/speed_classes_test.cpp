@@ -61,9 +61,9 @@ TEST(SpeedClasses, ADeadDeviceGetsNothing) {
 /// Two devices of speeds 1:2, with at most one stage each, divide the samples 2:1 within one.
 TEST(SpeedClasses, SamplesFollowSpeed) {
   Case c(4, 2, 1, "\"node:1\": 0.5", 96);
-  c.problem.space.limits["pp"] = 1;
-  c.problem.space.allow["recompute"] = {0};
-  c.problem.space.allow["micro_batch"] = {1};
+  c.problem.space.limit(Dimension::pp, 1);
+  c.problem.space.allow(Dimension::recompute, {0});
+  c.problem.space.allow(Dimension::micro_batch, {1});
   const search::SearchResult found = c.found();
   const auto best = found.best();
   ASSERT_TRUE(best);
@@ -76,7 +76,7 @@ TEST(SpeedClasses, SamplesFollowSpeed) {
 /// Two stages of speeds 1:2 with 32 micro-batches divide 26 layers 17.3 : 8.7, within one.
 TEST(SpeedClasses, LayersFollowSpeed) {
   Case c(24, 2, 1, "\"node:0\": 0.5", 32);
-  c.problem.space.allow["recompute"] = {0};
+  c.problem.space.allow(Dimension::recompute, {0});
   const search::SearchResult found = c.found();
   ASSERT_TRUE(found.grouped && found.grouped->best);
   const std::vector<Stage>& stages = found.grouped->best->pipelines.front().stages;

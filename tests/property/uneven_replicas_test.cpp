@@ -98,9 +98,9 @@ TEST(UnevenReplicas, StatesFollowTheirWeights) {
 /// sample a replica.
 TEST(UnevenReplicas, SamplesFollowSpeed) {
   Case c(4, cat(group(2, 20, "64GiB"), ", ", group(2, 10, "64GiB")), kFast, 96);
-  c.problem.space.allow["recompute"] = {0};
-  c.problem.space.allow["tp"] = {1};
-  c.problem.space.allow["micro_batch"] = {24};
+  c.problem.space.allow(Dimension::recompute, {0});
+  c.problem.space.allow(Dimension::tp, {1});
+  c.problem.space.allow(Dimension::micro_batch, {24});
   planner::SimulatedEvaluator evaluator(1);
   const auto found = search::uneven_replicas(c.problem, evaluator, 0, {});
   ASSERT_TRUE(found.best);
@@ -118,8 +118,8 @@ TEST(UnevenReplicas, StatesFollowMemory) {
   bool found_one = false;
   for (int mib = 900; mib <= 2400 && !found_one; mib += 50) {
     Case c(8, cat(group(2, 20, cat(mib, "MiB")), ", ", group(2, 10, "64GiB")), kFast, 8);
-    c.problem.space.allow["tp"] = {1};
-    c.problem.space.allow["zero"] = {3};
+    c.problem.space.allow(Dimension::tp, {1});
+    c.problem.space.allow(Dimension::zero, {3});
     planner::SimulatedEvaluator evaluator(1);
     const auto found = search::uneven_replicas(c.problem, evaluator, 0, {});
     if (!found.best) continue;
