@@ -36,7 +36,7 @@ struct SizeAnswer {
   double per_hour = 0;             ///< price of all its nodes
   std::int64_t iteration_ns = 0;   ///< 0: nothing fits, or not searched
   std::optional<Expense> expense;  ///< price of its plan
-  double days = 0;                 ///< duration of the whole run; 0: training.tokens is not stated
+  std::optional<double> days;      ///< duration of the whole run; absent: training.tokens is not stated
   bool within = false;             ///< within budget and deadline
   std::string label;               ///< label of the plan, or why there is none
 };

@@ -239,7 +239,7 @@ void ObjectiveChoice::search(Size& size, bool whatever) {
   a.label = found->plan.label();
   a.iteration_ns = p.iteration_ns;
   a.expense = p.cost;
-  a.days = p.days;
+  if (p.days > 0) a.days = p.days;
   const double seconds = static_cast<double>(p.iteration_ns) * 1e-9, cost = p.cost ? p.cost->per_step : 0.0;
   a.within = excess(a) <= 1;
   size.standing = a.within ? Progress::holds : Progress::fails;

@@ -20,7 +20,7 @@ int run_objective(Context& context, const Job& job, const PlannerOptions& option
     if (size.within && (fewest == nullptr || size.devices < fewest->devices)) fewest = &size;
   if (fewest != nullptr && !context.json)
     note(context, base::cat("fewest devices within budget and deadline: ", fewest->devices,
-                            fewest->days > 0 ? base::cat(", ", base::fixed(fewest->days, 1), " days") : "", "; searched up to ",
+                            fewest->days ? base::cat(", ", base::fixed(*fewest->days, 1), " days") : "", "; searched up to ",
                             job.cluster.devices(), ": --set cluster.nodes=N raises this limit"));
   print_either(
       context, [&] { return to_json(*answer); }, [&] { return to_text(*answer) + "\n" + answer_text(context, *answer->answer); });

@@ -51,7 +51,7 @@ std::string to_text(const ObjectiveAnswer& answer) {
                                  a.iteration_ns > 0 ? base::seconds(a.iteration_ns) : "–",
                                  a.expense ? base::fixed(a.expense->per_step, 4) : "–",
                                  a.expense ? base::fixed(a.expense->per_token * 1e6, 3) : "–",
-                                 a.days > 0 ? base::fixed(a.days, 1) : "–"};
+                                 a.days ? base::fixed(*a.days, 1) : "–"};
     if (whole) row.push_back(a.expense ? base::fixed(a.expense->whole_run, a.expense->whole_run < 100 ? 2 : 0) : "–");
     row.push_back(a.label);
     rows.push_back(std::move(row));
@@ -88,7 +88,7 @@ std::string to_json(const ObjectiveAnswer& answer) {
     if (a.expense) w.key("cost_per_token").value(a.expense->per_token);
     if (a.expense && a.expense->whole_run > 0) w.key("cost_whole_run").value(a.expense->whole_run);
     if (a.expense) w.key("currency").value(a.expense->currency);
-    if (a.days > 0) w.key("days").value(a.days);
+    if (a.days) w.key("days").value(*a.days);
     w.key("plan").value(a.label);
     w.end_object();
   }
