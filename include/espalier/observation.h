@@ -23,7 +23,7 @@ namespace espalier {
 /// Holds one observed step.
 struct StepSeen {
   double iteration_s = 0;
-  double tokens = 0;  ///< tokens of the step; 0: those of the plan
+  std::optional<double> tokens;  ///< tokens of the step; absent: those of the plan
 };
 /// Holds the observed times of one rank.
 struct RankSeen {

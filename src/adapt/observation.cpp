@@ -42,7 +42,7 @@ void read_steps(const Job& job, const Observation& seen, Diagnosis& out) {
   const double nominal = real_tokens_of_step(job.training);
   double time = 0, tokens = 0;
   for (const StepSeen& step : seen.steps) {
-    const double own = step.tokens > 0 ? step.tokens : nominal;
+    const double own = step.tokens.value_or(nominal);
     time += step.iteration_s * nominal / own;
     tokens += own;
   }
@@ -111,7 +111,7 @@ std::string to_json(const Observation& seen) {
   json.key("steps").begin_array();
   for (const StepSeen& step : seen.steps) {
     json.compact_next().begin_object().key("iteration_s").value(step.iteration_s);
-    if (step.tokens > 0) json.key("tokens").value(step.tokens);
+    if (step.tokens) json.key("tokens").value(*step.tokens);
     json.end_object();
   }
   json.end_array().key("ranks").begin_array();
@@ -147,7 +147,7 @@ Result<Observation> load_observation(std::string_view text, const std::string& w
   root.each("steps", false, [&](base::Reader& r) {
     StepSeen step;
     step.iteration_s = r.required_real("iteration_s", 1e-9, kMostSeconds);
-    step.tokens = r.optional_real("tokens", 0, kMostTokens, 0);
+    if (const double tokens = r.optional_real("tokens", 0, kMostTokens, 0); tokens > 0) step.tokens = tokens;
     r.finish();
     out.steps.push_back(step);
   });

@@ -316,7 +316,7 @@ Observation AdaptingRun::observed() const {
   out.plan = content_hash(running_.plan);
   const std::size_t count = std::min(StepWatch::kInRow, steps_.size());
   for (auto step = steps_.end() - static_cast<std::ptrdiff_t>(count); step != steps_.end(); ++step)
-    out.steps.push_back({step->seconds, 0});
+    out.steps.push_back({step->seconds, std::nullopt});
   for (const RankSeen& rank : look_.ranks)
     if (rank.forward_s > 0) out.ranks.push_back(rank);
   out.links = narrowed();

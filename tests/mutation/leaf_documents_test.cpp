@@ -100,8 +100,8 @@ void add_changes(std::vector<LeafDocument>& out) {
   out.push_back({"survive", to_json(survive(four, stages, 2, options).value(), stages)});
   Observation seen, well;
   seen.lost = {"node:2"};
-  seen.steps = {{0.5, 0}};
-  well.steps = {{0.5, 0}};
+  seen.steps = {{0.5, std::nullopt}};
+  well.steps = {{0.5, std::nullopt}};
   out.push_back({"replan", to_json(replan(four, halves, seen, options).value(), halves)});
   out.push_back({"replan, nothing wrong", to_json(replan(four, halves, well, options).value(), halves)});
 }
