@@ -2,13 +2,8 @@
 // The registry of formats from which Espalier reads plans and to which it writes plans. Each format is a row; a new
 // format is a new row (src/exchange/).
 //
-<<<<<<< ours
-//   for (const espalier::Exporter& e : espalier::exporters()) std::cout << e.name << ": " << e.writes << "\n";
-//   auto text = espalier::find_exporter("galvatron")->write({&*job, &plan});  // the contents of the file.
-=======
 //   for (const Exporter& e : exporters()) std::cout << e.name << ": " << e.writes << "\n";  // every format.
 //   auto text = find_exporter("galvatron")->write({&*job, &plan});                         // contents of the file.
->>>>>>> theirs
 //
 // Nothing is approximated: an error names every feature that the other side cannot express.
 #pragma once

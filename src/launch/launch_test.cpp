@@ -84,7 +84,7 @@ TEST(RunLocal, KilledRankIsNamed) {
 }
 
 // A rank that ignores SIGTERM is killed after the grace.
-TEST(RunLocal, DeafRankIsKilled) { EXPECT_TRUE(run_local(shells({"trap '' TERM; exec sleep 60", "exit 1"}))); }
+TEST(RunLocal, DeafRankIsKilled) { EXPECT_FALSE(run_local(shells({"trap '' TERM; exec sleep 60", "exit 1"})).ok()); }
 
 TEST(RunLocal, InterruptEndsIt) {
   LocalRun run = shells({"exec sleep 60", "exec sleep 60"});
