@@ -386,6 +386,15 @@ struct SearchedPlan {
   std::int64_t iteration_ns = 0, peak_memory_bytes = 0;
 };
 
+/// Describes a running search.
+struct SearchState {
+  std::string phase;                ///< "uniform", "layer-wise", "operators", "device groups", …
+  std::int64_t best_ns = 0;         ///< best plan so far; 0: none yet
+  std::int64_t lower_bound_ns = 0;  ///< no plan left in the phase takes less; 0: unknown
+  std::int64_t done = 0;            ///< units of the phase that are finished
+  std::int64_t total = 0;           ///< units of the phase; 0: unknown
+};
+
 /// Holds the options of plan().
 struct PlannerOptions {
   int threads = 0;                          ///< 0: hardware threads; never changes the answer
@@ -411,6 +420,9 @@ struct PlannerOptions {
   PlannerMemory* memory = nullptr;
   /// Receives the state of the search: at most one line per second, one at a time, from any thread.
   std::function<void(const std::string&)> progress;
+  /// Receives the state whenever the best time falls or the lower bound changes, one call at a time, from any thread.
+  /// It covers the search for the answer, and none of the searches for figures that accompany it.
+  std::function<void(const SearchState&)> observer;
 };
 
 /// Reports one operator of a partitioned block: forward and backward of one micro-batch on one device.

@@ -91,6 +91,7 @@ Status add_extras(const Question& q, const search::SearchResult& found, const Ch
                   PlannerResult& result) {
   PlannerOptions watched = q.options;
   watched.interrupted = q.how().interrupted;
+  watched.observer = nullptr;
   if (choice.equal_stages)
     add_of_equal_stages(q, evaluator, {q.job, watched, found.uniform}, result);
   else

@@ -28,7 +28,7 @@ Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& e
   how.threads = options.threads > 0 ? options.threads : base::hardware_threads();
   how.node_limit = options.node_limit;
   how.interrupted = [&watch] { return watch.stopped(); };
-  if (options.progress) how.progress = [&watch](const search::Progress& standing) { watch.stands(standing); };
+  if (options.progress || options.observer) how.progress = [&watch](const search::Progress& standing) { watch.stands(standing); };
   how.keep_within = options.simple_within;
   for (const std::string& rule : options.disabled_rules)
     if (!how.pruning.disable(rule)) return unknown_pruning_rule(rule);

@@ -33,8 +33,20 @@ void Watch::stands(const search::Progress& standing) {
   {
     const std::lock_guard lock(telling_);
     standing_ = standing;
+    if (options_.observer) observe();
   }
   stopped();  // a line may be due
+}
+
+/// Calls the observer if there is news. The caller holds the lock.
+void Watch::observe() {
+  const search::Progress& now = standing_;
+  const bool better = now.best_ns > 0 && (observed_.best_ns == 0 || now.best_ns < observed_.best_ns);
+  const bool bounded = now.bound_ns > 0 && (now.bound_ns != observed_.lower_bound_ns || now.phase != observed_.phase);
+  if (!better && !bounded) return;
+  const std::int64_t best = better ? now.best_ns : observed_.best_ns;
+  observed_ = {std::string(now.phase), best, now.bound_ns, now.done, now.total};
+  options_.observer(observed_);
 }
 
 void Watch::tell() {

@@ -28,6 +28,7 @@ class Watch {
  private:
   using Clock = std::chrono::steady_clock;
   void tell();
+  void observe();
 
   const PlannerOptions& options_;
   Clock::time_point start_ = Clock::now();
@@ -35,6 +36,7 @@ class Watch {
   std::atomic<std::int64_t> next_line_ns_{0};  ///< next progress line, in nanoseconds since the start
   std::mutex telling_;
   search::Progress standing_;
+  SearchState observed_;  ///< state that the observer received last
 };
 
 /// Formats progress: "layer-wise: 12 of 96 pipelines and batches, best 3.917 s, nothing below 3.610 s, 4 s".

@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <map>
+#include <vector>
 
 #include "data/source_dir.h"
 
@@ -115,6 +118,43 @@ TEST(Watch, OneLineASecondAtMost) {
   EXPECT_LE(lines, 3) << "1,000 calls take no three seconds";
   EXPECT_THAT(last, testing::StartsWith("layer-wise: "));
   EXPECT_THAT(last, testing::HasSubstr(" of 1,000 pipelines and batches, best 2.500 s, no plan below 2.000 s"));
+}
+
+TEST(Watch, ObserverReceivesEveryImprovementAndBoundOnce) {
+  std::vector<SearchState> states;
+  PlannerOptions options;
+  options.observer = [&](const SearchState& state) { states.push_back(state); };
+  Watch watch(options);
+  watch.stands({"uniform", 0, 9, "layer choices", 0, 0});
+  EXPECT_TRUE(states.empty()) << "neither a plan nor a bound";
+  watch.stands({"uniform", 1, 9, "layer choices", 500, 100});
+  watch.stands({"uniform", 2, 9, "layer choices", 500, 100});
+  EXPECT_EQ(states.size(), 1U) << "the second state holds no news";
+  watch.stands({"uniform", 3, 9, "layer choices", 400, 100});
+  watch.stands({"layer-wise", 0, 0, "pipelines", 0, 100});
+  ASSERT_EQ(states.size(), 3U);
+  EXPECT_EQ(states[1].best_ns, 400);
+  EXPECT_EQ(states[2].phase, "layer-wise");
+  EXPECT_EQ(states[2].best_ns, 400) << "the best plan of an earlier phase stays";
+}
+
+TEST(Watch, ObservedBoundsOfAPhaseRiseToTheAnswer) {
+  for (const char* space : {"uniform", "layerwise", "full"}) {
+    std::map<std::string, std::vector<std::int64_t>> bounds;
+    std::vector<std::int64_t> best;
+    PlannerOptions options;
+    options.observer = [&](const SearchState& state) {
+      if (state.lower_bound_ns > 0) bounds[state.phase].push_back(state.lower_bound_ns);
+      if (best.empty() || state.best_ns != best.back()) best.push_back(state.best_ns);
+    };
+    const Job one = job("gpt2", std::string("{space: ") + space + "}");
+    const auto watched = plan(one, options);
+    ASSERT_TRUE(watched.ok());
+    EXPECT_TRUE(std::is_sorted(best.rbegin(), best.rend())) << space;
+    EXPECT_GE(best.back(), watched->prediction.iteration_ns) << space;
+    EXPECT_TRUE(std::is_sorted(bounds["uniform"].begin(), bounds["uniform"].end())) << space;
+    EXPECT_EQ(to_json(*watched, false), to_json(*plan(one, {}), false)) << "observation never changes the answer";
+  }
 }
 
 TEST(Watch, EveryPhaseSaysWhereItStands) {

@@ -45,7 +45,7 @@ class BranchAndBoundSearch {
       std::vector<Leaf> schedules = schedule_nodes(nodes, next, end);
       if (stop()) break;
       if (next == 0 && probes) probe(schedules);
-      search_schedules(schedules, static_cast<std::int64_t>(next));
+      search_schedules(schedules, static_cast<std::int64_t>(next), end < nodes.size() ? nodes[end].bound_ns : INT64_MAX);
       next = end;
     }
     finish(nodes, next);
@@ -246,10 +246,11 @@ class BranchAndBoundSearch {
     }
   }
 
-  void search_schedules(const std::vector<Leaf>& schedules, std::int64_t layers_done) {
+  /// Searches the schedules of one batch of layer choices. `later_ns` is the lower bound of all later batches.
+  void search_schedules(const std::vector<Leaf>& schedules, std::int64_t layers_done, std::int64_t later_ns) {
     for (std::size_t next = 0; next < schedules.size() && frame_.out.complete; next += kScheduleBatch) {
       const std::size_t end = std::min(schedules.size(), next + kScheduleBatch);
-      report("layer choices", layers_done, layers_, schedules[next].bound_ns);
+      report("layer choices", layers_done, layers_, std::min(schedules[next].bound_ns, later_ns));
       std::vector<Expansion> results(end - next);
       base::parallel_for(end - next, threads(), 1, [&](std::size_t i, int worker) {
         if (!frame_.interrupted())
