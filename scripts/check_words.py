@@ -8,8 +8,8 @@ usage: check_words.py [ROOT]                print counts by folder; exit 1 where
        check_words.py --self-test           prove each rule on examples
 
 The script reads comments of C++, and string literals of src/ that hold a sentence (three words or more; tests are excluded). It reads
-docstrings and comments of Python, and the pages README.md, CONTRIBUTING.md, CHANGELOG.md and docs/. It skips code, fenced blocks and
-generated blocks (<!-- begin NAME --> … <!-- end NAME -->).
+docstrings and comments of Python, and the pages README.md, CONTRIBUTING.md, CHANGELOG.md and docs/. It skips code, fenced blocks, the
+headings, names and examples of NumPy's docstrings, and generated blocks (<!-- begin NAME --> … <!-- end NAME -->).
 
   opens-of, opens-what, opens-those, opens-the-same, opens-beside   sentences that open with this word (questions excluded)
   beside     "beside" outside its spatial sense; spatial is only what is printed, drawn, shown or placed beside a figure, table, row …
@@ -269,6 +269,21 @@ def wide_lines(source, marker):
 PY = re.compile(r'"""(?:[^\\]|\\.)*?"""|\'\'\'(?:[^\\]|\\.)*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|#[^\n]*', re.S)
 
 
+def numpy_prose(lines):
+    """Blanks what is no prose in a docstring of NumPy's style: headings, names of parameters, and examples."""
+    out, inside, example = list(lines), False, False
+    indent = [len(text) - len(text.lstrip()) for text in lines]
+    base = min((indent[i] for i in range(1, len(lines)) if lines[i].strip()), default=0)
+    for i, text in enumerate(lines):
+        example = bool(text.strip()) and (example or text.lstrip().startswith(">>> "))
+        heading = i + 1 < len(lines) and re.fullmatch(r"\s*-{3,}", lines[i + 1])
+        inside = inside or bool(heading)
+        name = inside and indent[i] == base and i + 1 < len(lines) and indent[i + 1] > base
+        if example or heading or name or re.fullmatch(r"\s*-{3,}", text):
+            out[i] = ""
+    return out
+
+
 def python_texts(path, source):
     try:
         tree = ast.parse(source)
@@ -278,7 +293,7 @@ def python_texts(path, source):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.body:
             head = node.body[0]
             if isinstance(head, ast.Expr) and isinstance(head.value, ast.Constant) and isinstance(head.value.value, str):
-                yield Text(path, "comment", [(head.lineno + i, t) for i, t in enumerate(head.value.value.split("\n"))])
+                yield Text(path, "comment", [(head.lineno + i, t) for i, t in enumerate(numpy_prose(head.value.value.split("\n")))])
     block, last = [], 0
     number, position = 1, 0
     for match in PY.finditer(source):
@@ -453,6 +468,9 @@ def self_test():
     script = '"""Of a script."""\nx = "# no"  # of now\n'
     found = sorted((rule, line) for rule, line, _ in hits_of_file("scripts", pathlib.Path("a.py"), script))
     assert found == [("of-now", 2), ("opens-of", 1), ("opens-of", 2)], found
+    script = '"""Adds.\n\nParameters\n----------\na : of now\n    Of a step.\n\nExamples\n--------\n>>> add()\nOf a, too.\n"""\n'
+    found = sorted((rule, line) for rule, line, _ in hits_of_file("scripts", pathlib.Path("a.py"), script))
+    assert found == [("opens-of", 6)], found
     row = functools.partial(dict.fromkeys, RULES)
     counts = {"a": collections.Counter(row(2)), "b": collections.Counter(row(1))}
     first = updated({}, counts)
