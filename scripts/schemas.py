@@ -324,7 +324,7 @@ ASKED = {
     "running": described(PLAN, "the plan that runs"),
     "change": described(open_object({"lost": array(TEXT), "slow": TARGETS, "links": TARGETS,
                                    "added": array(open_object({"target": TEXT, "nodes": COUNT}, ("target", "nodes")))},
-                                  ("lost", "slow", "links", "added")), "what happened to the cluster"),
+                                  ("lost", "slow", "links", "added")), "change of the cluster"),
     "prices": described(open_object({"restart_s": SECONDS, "warm_up_s": SECONDS, "storage_bytes_per_s": COUNT, "checkpoint_age_s": SECONDS},
                                     ("restart_s", "warm_up_s", "storage_bytes_per_s", "checkpoint_age_s")), "of all moves"),
 }
@@ -435,7 +435,7 @@ RUN = nullable({
                           "memory_rank": one_of("fullest", "first", "last"), "memory_kind": TEXT}),
 })
 
-KEY = open_object({"key": TEXT, "value": TEXT, "line": described(WHOLE, "of the file; 0: not in it"),
+KEY = open_object({"key": TEXT, "value": TEXT, "line": described(WHOLE, "line of the file; 0: not in it"),
                    "kind": one_of("read", "defaulted", "without effect", "not understood", "known, not modelled"), "meaning": TEXT}, ["key", "kind"])
 IMPROVEMENT = open_object({
     "schema": {"const": "espalier.improvement/1"},

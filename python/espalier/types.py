@@ -13,15 +13,21 @@ __all__ = [
     "Alternative",
     "Balance",
     "BatchHint",
+    "BestPlan",
     "Bottleneck",
     "Breakdown",
     "Change",
     "Confidence",
+    "ConfigurationDiff",
     "Decision",
     "DeviceGroupsSummary",
     "Disturbance",
+    "Edit",
     "EngineAnswer",
     "Expense",
+    "ImportedKey",
+    "ImportedKeys",
+    "Improvement",
     "LayerRange",
     "LayerwiseSummary",
     "LinkSeen",
@@ -44,8 +50,9 @@ __all__ = [
     "PhaseSummary",
     "Pipeline",
     "PlanDocument",
-    "Precision",
+    "PlanTraining",
     "Prediction",
+    "PresentPlan",
     "RankSeen",
     "Recompute",
     "Refinement",
@@ -55,17 +62,18 @@ __all__ = [
     "SearchRequest",
     "SearchSummary",
     "Simplest",
+    "SingleChange",
     "SizeAnswer",
     "Slow",
     "Source",
     "Stage",
+    "StatePrecision",
     "StepSeen",
     "Strategy",
     "Survival",
     "Timing",
     "TracePlan",
     "TraceRun",
-    "Training",
     "WhatIf",
 ]
 
@@ -148,8 +156,10 @@ class Stage(Document):
     """Holds one stage of a pipeline: its devices and its chunks."""
 
     devices: list[str | int]  # "0-3": first and last device of a run; in rank order
-    samples_per_replica: list[int] | None = None  # samples of a micro-batch that each replica takes; absent: equal shares
-    state_shares: list[int] | None = None  # weights by which the ranks of a shard group divide its states; absent: equal shares
+    # samples of a micro-batch that each replica takes; absent: equal shares
+    samples_per_replica: list[int] | None = None
+    # weights by which the ranks of a shard group divide its states; absent: equal shares
+    state_shares: list[int] | None = None
     layers: list[LayerRange]
     share: float | None = None  # version 1
 
@@ -169,8 +179,8 @@ class Pipeline(Document):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Training(Document):
-    """Describes the training: data, batch, precision, optimizer and trained parts. It is part of every plan."""
+class PlanTraining(Document):
+    """The training of a plan: sequence length, global batch, precision and optimizer."""
 
     sequence_length: int | dict[str, Any] | None = None
     global_batch: int
@@ -179,7 +189,7 @@ class Training(Document):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Precision(Document):
+class StatePrecision(Document):
     """Types of states and of saved activations."""
 
     parameters: str
@@ -196,13 +206,13 @@ class PlanDocument(Document):
     engine: str
     model: Source  # the model and its configuration, which the hash is of
     cluster: Source
-    training: Training
-    precision: Precision | None = None  # types of states and of saved activations
+    training: PlanTraining
+    precision: StatePrecision | None = None  # types of states and of saved activations
     pipelines: list[Pipeline] | None = None
     schedule: Schedule | None = None
     stages: list[Stage] | None = None
 
-    _nested: ClassVar[dict[str, type[Document]]] = {"model": Source, "cluster": Source, "training": Training, "precision": Precision, "pipelines": Pipeline, "schedule": Schedule, "stages": Stage}
+    _nested: ClassVar[dict[str, type[Document]]] = {"model": Source, "cluster": Source, "training": PlanTraining, "precision": StatePrecision, "pipelines": Pipeline, "schedule": Schedule, "stages": Stage}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -574,7 +584,8 @@ class ResultDocument(Document):
     runs_on: list[str] | None = None  # engines whose rules accept this very plan
     runnable: EngineAnswer | None = None
     engines: list[EngineAnswer] | None = None
-    restriction: Restriction | None = None  # what the rules of the engine cost: the best plan of the same space without them
+    # what the rules of the engine cost: the best plan of the same space without them
+    restriction: Restriction | None = None
     simplest: Simplest | None = None
     options: list[Option] | None = None
     batch_hint: BatchHint | None = None
@@ -621,7 +632,7 @@ class Added(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Disturbance(Document):
-    """What happened to the cluster."""
+    """Change of the cluster."""
 
     lost: list[str]
     slow: list[Slow]
@@ -659,12 +670,13 @@ class Change(Document):
     bytes_per_link: dict[str, int]
     nodes: list[int] | None = None  # by node of the plan: its number in the whole cluster
     plan: PlanDocument | None  # null: the plan that runs
-    priced_as: PlanDocument | None = None  # no plan has exactly the global batch: that of the next larger one, not to be run
+    # no plan has exactly the global batch: that of the next larger one, not to be run
+    priced_as: PlanDocument | None = None
     observed: dict[str, Any] | None = None
     others: list[dict[str, Any]] | None = None
     horizon_s: float | None = None
     running: PlanDocument | None = None  # the plan that runs
-    change: Disturbance | None = None  # what happened to the cluster
+    change: Disturbance | None = None  # change of the cluster
     prices: MovePrices | None = None  # of all moves
     made_by: MadeBy | None = None
     digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
@@ -685,7 +697,7 @@ class WhatIf(Document):
     actions: list[Change]
     notes: list[str] | None = None
     running: PlanDocument  # the plan that runs
-    change: Disturbance  # what happened to the cluster
+    change: Disturbance  # change of the cluster
     prices: MovePrices  # of all moves
     made_by: MadeBy | None = None
     digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
@@ -717,7 +729,7 @@ class Survival(Document):
     plans: int | None = None
     classes: list[LossClass]
     running: PlanDocument  # the plan that runs
-    change: Disturbance | None = None  # what happened to the cluster
+    change: Disturbance | None = None  # change of the cluster
     prices: MovePrices  # of all moves
     made_by: MadeBy | None = None
     digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
@@ -832,6 +844,105 @@ class TracePlan(Document):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ImportedKey(Document):
+    """Describes how an import interpreted one key."""
+
+    key: str
+    value: str | None = None
+    line: int | None = None  # line of the file; 0: not in it
+    kind: str
+    meaning: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImportedKeys(Document):
+    """How the keys of a configuration were interpreted."""
+
+    format: str
+    file: str | None = None
+    engine: str | None = None
+    keys: list[ImportedKey]
+
+    _nested: ClassVar[dict[str, type[Document]]] = {"keys": ImportedKey}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PresentPlan(Document):
+    """The present plan, or the rules that it breaks."""
+
+    label: str | None = None
+    result: ResultDocument | None = None
+    broken: str | None = None  # the rules that it breaks, in place of a result
+
+    _nested: ClassVar[dict[str, type[Document]]] = {"result": ResultDocument}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BestPlan(Document):
+    """The best plan, or why no plan fits."""
+
+    label: str | None = None
+    result: ResultDocument | None = None
+    error: str | None = None  # why no plan fits, in place of a result
+
+    _nested: ClassVar[dict[str, type[Document]]] = {"result": ResultDocument}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Edit(Document):
+    """One line of a diff."""
+
+    key: str
+    before: str | None = None
+    after: str | None = None
+    line: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConfigurationDiff(Document):
+    """Holds the edits from one plan to another, and the edited file."""
+
+    edits: list[Edit] | None = None
+    why: str | None = None
+    read_again: str | None = None
+
+    _nested: ClassVar[dict[str, type[Document]]] = {"edits": Edit}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SingleChange(Document):
+    """Holds a configuration with one dimension changed, as simulated."""
+
+    change: str
+    label: str
+    iteration_s: float  # seconds, nine digits
+    gain: float | None = None
+    peak_memory_bytes: int | None = None  # bytes
+    fits: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Improvement(Document):
+    """Holds the present plan, the best plan and the gain between them."""
+
+    schema: str
+    import_: ImportedKeys | None = None
+    present: PresentPlan
+    best: BestPlan
+    gain: float | None = None  # share of the present step that the best plan saves
+    tried: int | None = None
+    best_from: str | None = None  # search, present plan or single change: where the best plan is from
+    # dimensions that the search varied because the present plan uses them, with their values
+    widened: dict[str, Any] | None = None
+    diff: ConfigurationDiff | None = None
+    memory_margin: float | None = None  # share of the memory that the best plan and the changes leave free
+    margin_of_present: bool | None = None  # it is that of the present plan, which leaves less than what is usual
+    changes: list[SingleChange]
+
+    _nested: ClassVar[dict[str, type[Document]]] = {"import": ImportedKeys, "present": PresentPlan, "best": BestPlan, "diff": ConfigurationDiff, "changes": SingleChange}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class OverTime(Document):
     """Holds the plans, the runs over the trace, and the bound on the policy."""
 
@@ -845,7 +956,9 @@ class OverTime(Document):
     detection_s: float | None = None
     checkpoint_age_s: float | None = None
     factor: float  # F of the policy's bound
-    bound_s: float  # what the policy loses at most: factor · (clairvoyant_of_offered_s + cheapest_move_s) + noise_s + unnoticed_s
+    # what the policy loses at most: factor · (clairvoyant_of_offered_s + cheapest_move_s) + noise_s +
+    # unnoticed_s
+    bound_s: float
     clairvoyant_of_offered_s: float | None = None  # what the clairvoyant of the offered plans loses
     cheapest_move_s: float | None = None  # between two of the offered plans; 0 where one is offered
     noise_s: float | None = None  # losses too small to move for
