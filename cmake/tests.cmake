@@ -108,7 +108,9 @@ set_tests_properties(mcp_client PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 # The Python package, where `./dev python` has installed it.
 add_test(NAME python COMMAND ${PROJECT_SOURCE_DIR}/tests/python/package.py ${PROJECT_SOURCE_DIR})
-set_tests_properties(python PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
+add_test(NAME python_doctests COMMAND ${PROJECT_SOURCE_DIR}/tests/python/doctests.py ${PROJECT_SOURCE_DIR})
+add_test(NAME python_typing COMMAND ${PROJECT_SOURCE_DIR}/tests/python/typing_test.py ${PROJECT_SOURCE_DIR})
+set_tests_properties(python python_doctests python_typing PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 # The house itself: who includes whom, licence lines, and whether the installed package can be used.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
@@ -118,6 +120,7 @@ add_test(NAME style COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/
 add_test(NAME style_self_test COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_style.py --self-test)
 add_test(NAME words COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_words.py ${PROJECT_SOURCE_DIR})
 add_test(NAME words_self_test COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_words.py --self-test)
+add_test(NAME python_types COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/python_types.py --check)
 add_test(NAME published_runs COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/published_runs.py --check)
 add_test(NAME test_counts COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/count_tests.py ${PROJECT_SOURCE_DIR})
 add_test(NAME test_counts_self_test COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/count_tests.py --self-test)

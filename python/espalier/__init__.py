@@ -1,34 +1,235 @@
 # SPDX-License-Identifier: Apache-2.0
 """Espalier plans how a transformer is trained across a cluster, predicts the cost, and proves the plan.
 
-    import espalier
-    result = espalier.plan("job.yaml")        # or its text, or a dict
-    result                                    # a table in a notebook; print(result.brief()) is the terminal's answer
-    result.prediction.iteration_s             # attributes are named as in result.json
-    result.timeline().duration                # NumPy arrays
-    result.report().save("report.html")
+Examples
+--------
+>>> import espalier
+>>> job = espalier.Job.of(
+...     model="models/llama-3-8b",                                # a Hugging Face config.json, or Model.decoder(…)
+...     cluster=espalier.Cluster.of("h100-sxm-80gb", nodes=1),
+...     training=espalier.Training(global_batch=64, sequence_length=8192))
+>>> result = espalier.plan(job)
+>>> result.status, result.gap
+(<Status.OPTIMAL: 'optimal'>, 0.0)
+>>> result.prediction.fits
+True
 
-The functions are those of the C++ library (include/espalier) and of the command line, with the same results byte for
-byte. Errors are exceptions of espalier.errors with where, found, expected and hint. The guide is docs/python.md.
+Functions return the same answers as the C++ library (include/espalier) and the command line, byte for byte. Errors are
+exceptions of espalier.errors with where, found, expected and hint. The guide is docs/python.md.
 """
-from espalier import errors, tables, types
+
+from espalier import errors, tables, types, words
+from espalier._base import Document
 from espalier._native import version as _version
-from espalier.answers import (Answer, Calibration, Check, calibrate, check, compare, compare_log, compare_step, explain, inspect_cluster, inspect_model,
-                              inspect_run, validate)
+from espalier.answers import (
+    Calibration,
+    Check,
+    Comparison,
+    Explanation,
+    Inspection,
+    LogComparison,
+    StepComparison,
+    Validation,
+    calibrate,
+    check,
+    compare,
+    compare_log,
+    compare_step,
+    explain,
+    inspect_cluster,
+    inspect_model,
+    inspect_run,
+    validate,
+)
+from espalier.builders import Adapter, Cluster, Configuration, Lengths, Model, Objective, Search, Training
 from espalier.change import Change, Survival, WhatIf, replan, survive, what_if
-from espalier.errors import CheckError, Error, InfeasibleError, InputError, InternalError, Interrupted, LimitError, UsageError
-from espalier.formats import EngineDescription, engines, engines_that_run, export, exporters, import_plan, importers
-from espalier.planning import (Job, LongRunAnswer, ObjectiveAnswer, OverTime, Plan, Report, Result, estimate, load_job, load_plan, load_result, plan,
-                               simulate)
+from espalier.commands import (
+    GalvatronPlan,
+    Imported,
+    ImportedCluster,
+    ImportedTrace,
+    Improvement,
+    Profile,
+    Run,
+    Sweep,
+    SweepPoint,
+    import_cluster,
+    import_configuration,
+    import_galvatron_profile,
+    import_trace,
+    improve,
+    profile,
+    run,
+    sweep,
+)
+from espalier.errors import (
+    CheckError,
+    Error,
+    InfeasibleError,
+    InputError,
+    InternalError,
+    Interrupted,
+    LimitError,
+    UsageError,
+)
+from espalier.formats import (
+    EngineDescription,
+    Exported,
+    engines,
+    engines_that_run,
+    export,
+    exporters,
+    import_plan,
+    importers,
+)
+from espalier.planning import Job, Plan, Report, Result, estimate, load_job, load_plan, load_result, plan, simulate
+from espalier.questions import (
+    LongRunAnswer,
+    ObjectiveAnswer,
+    OverTime,
+    plan_for_long_run,
+    plan_for_objective,
+    plan_over_time,
+)
+from espalier.search import SearchState
 from espalier.tables import Table
 from espalier.timeline import COLLECTIVES, KINDS, STREAMS, Timeline
+from espalier.words import (
+    ClusterFormat,
+    ConfigurationFormat,
+    ContextParallel,
+    Device,
+    Engine,
+    ExportFormat,
+    Launcher,
+    Network,
+    Offload,
+    Optimizer,
+    Packing,
+    Precision,
+    RankOrder,
+    RecomputeKind,
+    ScheduleKind,
+    SequenceParallel,
+    Space,
+    StageDevices,
+    Status,
+    TraceFormat,
+)
 
 __version__ = _version()
 
 __all__ = [
-    "Answer", "COLLECTIVES", "Calibration", "Change", "Check", "CheckError", "EngineDescription", "Error", "InfeasibleError", "InputError", "InternalError",
-    "Interrupted", "Job", "KINDS", "LimitError", "LongRunAnswer", "ObjectiveAnswer", "OverTime", "Plan", "Report", "Result", "STREAMS", "Survival", "Table",
-    "Timeline", "UsageError", "WhatIf", "calibrate", "check", "compare", "compare_log", "compare_step", "engines", "engines_that_run", "errors", "estimate",
-    "explain", "export", "exporters", "import_plan", "importers", "inspect_cluster", "inspect_model", "inspect_run", "load_job", "load_plan", "load_result",
-    "plan", "replan", "simulate", "survive", "tables", "types", "validate", "what_if",
+    "Adapter",
+    "COLLECTIVES",
+    "Calibration",
+    "Change",
+    "Check",
+    "CheckError",
+    "Cluster",
+    "ClusterFormat",
+    "Comparison",
+    "Configuration",
+    "ConfigurationFormat",
+    "ContextParallel",
+    "Device",
+    "Document",
+    "Engine",
+    "EngineDescription",
+    "Error",
+    "Explanation",
+    "ExportFormat",
+    "Exported",
+    "GalvatronPlan",
+    "Imported",
+    "ImportedCluster",
+    "ImportedTrace",
+    "Improvement",
+    "InfeasibleError",
+    "InputError",
+    "Inspection",
+    "InternalError",
+    "Interrupted",
+    "Job",
+    "KINDS",
+    "Launcher",
+    "Lengths",
+    "LimitError",
+    "LogComparison",
+    "LongRunAnswer",
+    "Model",
+    "Network",
+    "Objective",
+    "ObjectiveAnswer",
+    "Offload",
+    "Optimizer",
+    "OverTime",
+    "Packing",
+    "Plan",
+    "Precision",
+    "Profile",
+    "RankOrder",
+    "RecomputeKind",
+    "Report",
+    "Result",
+    "Run",
+    "STREAMS",
+    "ScheduleKind",
+    "Search",
+    "SearchState",
+    "SequenceParallel",
+    "Space",
+    "StageDevices",
+    "Status",
+    "StepComparison",
+    "Survival",
+    "Sweep",
+    "SweepPoint",
+    "Table",
+    "Timeline",
+    "TraceFormat",
+    "Training",
+    "UsageError",
+    "Validation",
+    "WhatIf",
+    "calibrate",
+    "check",
+    "compare",
+    "compare_log",
+    "compare_step",
+    "engines",
+    "engines_that_run",
+    "errors",
+    "estimate",
+    "explain",
+    "export",
+    "exporters",
+    "import_cluster",
+    "import_configuration",
+    "import_galvatron_profile",
+    "import_plan",
+    "import_trace",
+    "importers",
+    "improve",
+    "inspect_cluster",
+    "inspect_model",
+    "inspect_run",
+    "load_job",
+    "load_plan",
+    "load_result",
+    "plan",
+    "plan_for_long_run",
+    "plan_for_objective",
+    "plan_over_time",
+    "profile",
+    "replan",
+    "run",
+    "simulate",
+    "survive",
+    "sweep",
+    "tables",
+    "types",
+    "validate",
+    "what_if",
+    "words",
 ]

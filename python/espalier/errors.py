@@ -1,15 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors as exceptions: where, what was found, what was expected, a hint. Every kind has the exit code of
 the command line."""
+
 from __future__ import annotations
 
-from typing import ClassVar, TypeVar
-
-Answer = TypeVar("Answer")
+from typing import Any, ClassVar
 
 
 class Error(Exception):
-    """An error with its place. `where` is "file:line:column" or "file: $.json.path"; unknown parts are empty."""
+    """An error with its place. Unknown parts are empty.
+
+    Attributes
+    ----------
+    where : str
+        ``"file:line:column"`` or ``"file: $.json.path"``.
+    found, expected, hint : str
+        The mistake, the right form, and the remedy.
+
+    Examples
+    --------
+    >>> try:
+    ...     espalier.plan("examples/llama3-8b-on-8xh100.yaml", set={"training.precision": "fp7"})
+    ... except espalier.InputError as error:
+    ...     print(error.found)
+    "fp7"
+    """
 
     kind: ClassVar[str] = "internal"
     exit_code: ClassVar[int] = 1
@@ -20,7 +35,7 @@ class Error(Exception):
         said = "; ".join(word + text for word, text in parts if text)
         super().__init__(f"{where}: {said}" if where and said else where or said)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.where, self.found, self.expected, self.hint)
 
 
@@ -65,5 +80,12 @@ class Interrupted(KeyboardInterrupt):
     exit_code: ClassVar[int] = 130
 
     def __init__(self, best: object | None = None) -> None:
-        super().__init__("interrupted: `best` is the best so far, not proven optimal" if best is not None else "interrupted before there was an answer")
+        super().__init__(
+            "interrupted: `best` is the best so far, not proven optimal"
+            if best is not None
+            else "interrupted before there was an answer"
+        )
         self.best = best
+
+
+KINDS: tuple[type[Error], ...] = (InternalError, UsageError, InputError, InfeasibleError, CheckError, LimitError)

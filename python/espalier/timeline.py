@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The timeline of a simulated step as NumPy arrays."""
+
 from __future__ import annotations
 
 import os
@@ -14,49 +15,137 @@ from espalier.tables import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-STREAMS: tuple[str, ...] = _native.STREAMS
-KINDS: tuple[str, ...] = _native.KINDS
-COLLECTIVES: tuple[str, ...] = _native.COLLECTIVES
+STREAMS: tuple[str, ...] = tuple(_native.streams())
+KINDS: tuple[str, ...] = tuple(_native.kinds())
+COLLECTIVES: tuple[str, ...] = tuple(_native.collectives())
 
 
 class Timeline:
-    """Holds every instruction of a simulated step, for the first rank of each class of equal ranks. All arrays have
-    the same length, with one value an instruction.
+    """Every instruction of a simulated step, for the first rank of each class of equal ranks.
 
-    Times are integer nanoseconds from the start of the step (`start_ns`, `duration_ns`), and also seconds (`start`,
-    `duration`). `stream`, `kind` and `collective` are indices into STREAMS, KINDS and COLLECTIVES; `microbatch`,
-    layers and `peer` are -1 where they do not apply.
+    All arrays have one value for each instruction. Times are integer nanoseconds from the start of the step
+    (`start_ns`, `duration_ns`), and also seconds (`start`, `duration`). `stream`, `kind` and `collective` are indices
+    into STREAMS, KINDS and COLLECTIVES. `microbatch`, layers and `peer` are -1 where they do not apply.
+
+    Examples
+    --------
+    >>> timeline = espalier.estimate("examples/llama3-8b-on-8xh100.yaml", espalier.Configuration(tp=4, pp=2)).timeline()
+    >>> sorted(set(timeline.stage.tolist()))
+    [0, 1]
     """
 
     def __init__(self, handle: _native.Timeline) -> None:
         self._handle = handle
         self._spans: dict[str, Any] = handle.spans()
 
-    label = property(lambda self: self._handle.label, doc="Of the plan.")
-    iteration_ns = property(lambda self: self._handle.iteration_ns, doc="Of the step: the nanosecond of the prediction.")
-    microbatches = property(lambda self: self._handle.microbatches)
-    devices = property(lambda self: self._handle.devices, doc="Of all classes of ranks together.")
+    @property
+    def label(self) -> str:
+        """Label of the plan."""
+        return self._handle.label
+
+    @property
+    def iteration_ns(self) -> int:
+        """Time of the step in nanoseconds, equal to the prediction."""
+        return self._handle.iteration_ns
+
+    @property
+    def microbatches(self) -> int:
+        """Micro-batches of the step."""
+        return self._handle.microbatches
+
+    @property
+    def devices(self) -> int:
+        """Devices of all rank classes together."""
+        return self._handle.devices
 
     def _integers(self, name: str) -> NDArray[np.integer[Any]]:
-        return self._spans[name]
+        column: NDArray[np.integer[Any]] = self._spans[name]
+        return column
 
-    start_ns = property(lambda self: self._integers("start_ns"))
-    duration_ns = property(lambda self: self._integers("duration_ns"))
-    rank = property(lambda self: self._integers("rank"), doc="The first device of the class.")
-    stage = property(lambda self: self._integers("stage"))
-    pipeline = property(lambda self: self._integers("pipeline"))
-    stream = property(lambda self: self._integers("stream"), doc="A number into STREAMS.")
-    kind = property(lambda self: self._integers("kind"), doc="A number into KINDS.")
-    collective = property(lambda self: self._integers("collective"), doc="Of a collective a number into COLLECTIVES.")
-    microbatch = property(lambda self: self._integers("microbatch"))
-    chunk = property(lambda self: self._integers("chunk"), doc="Position along the pipeline of the layers that it concerns.")
-    first_layer = property(lambda self: self._integers("first_layer"))
-    last_layer = property(lambda self: self._integers("last_layer"))
-    bytes = property(lambda self: self._integers("bytes"), doc="Of a message or the tensors of a collective; of compute 0.")
-    group_size = property(lambda self: self._integers("group_size"))
-    peer = property(lambda self: self._integers("peer"), doc="Of a message: the first device of the other rank class.")
-    start = property(lambda self: self.start_ns * 1e-9, doc="Seconds.")
-    duration = property(lambda self: self.duration_ns * 1e-9, doc="Seconds.")
+    @property
+    def start_ns(self) -> NDArray[np.integer[Any]]:
+        """Start in nanoseconds from the start of the step."""
+        return self._integers("start_ns")
+
+    @property
+    def duration_ns(self) -> NDArray[np.integer[Any]]:
+        """Duration in nanoseconds."""
+        return self._integers("duration_ns")
+
+    @property
+    def rank(self) -> NDArray[np.integer[Any]]:
+        """First device of the rank class."""
+        return self._integers("rank")
+
+    @property
+    def stage(self) -> NDArray[np.integer[Any]]:
+        """Stage of the rank."""
+        return self._integers("stage")
+
+    @property
+    def pipeline(self) -> NDArray[np.integer[Any]]:
+        """Pipeline of the rank."""
+        return self._integers("pipeline")
+
+    @property
+    def stream(self) -> NDArray[np.integer[Any]]:
+        """Index into STREAMS."""
+        return self._integers("stream")
+
+    @property
+    def kind(self) -> NDArray[np.integer[Any]]:
+        """Index into KINDS."""
+        return self._integers("kind")
+
+    @property
+    def collective(self) -> NDArray[np.integer[Any]]:
+        """Index into COLLECTIVES, for collectives."""
+        return self._integers("collective")
+
+    @property
+    def microbatch(self) -> NDArray[np.integer[Any]]:
+        """Micro-batch."""
+        return self._integers("microbatch")
+
+    @property
+    def chunk(self) -> NDArray[np.integer[Any]]:
+        """Position of the layers along the pipeline."""
+        return self._integers("chunk")
+
+    @property
+    def first_layer(self) -> NDArray[np.integer[Any]]:
+        """First layer."""
+        return self._integers("first_layer")
+
+    @property
+    def last_layer(self) -> NDArray[np.integer[Any]]:
+        """Last layer."""
+        return self._integers("last_layer")
+
+    @property
+    def bytes(self) -> NDArray[np.integer[Any]]:
+        """Bytes of a message, or of the tensors of a collective; 0 for compute."""
+        return self._integers("bytes")
+
+    @property
+    def group_size(self) -> NDArray[np.integer[Any]]:
+        """Ranks of the collective's group."""
+        return self._integers("group_size")
+
+    @property
+    def peer(self) -> NDArray[np.integer[Any]]:
+        """First device of the other rank class of a message."""
+        return self._integers("peer")
+
+    @property
+    def start(self) -> NDArray[np.floating[Any]]:
+        """Start in seconds from the start of the step."""
+        return np.asarray(self.start_ns * 1e-9)
+
+    @property
+    def duration(self) -> NDArray[np.floating[Any]]:
+        """Duration in seconds."""
+        return np.asarray(self.duration_ns * 1e-9)
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -65,26 +154,62 @@ class Timeline:
         return f"Timeline({self.label!r}, {len(self)} instructions, {self.iteration_ns * 1e-9:.9f} s)"
 
     def table(self) -> Table:
-        """Returns the instructions with words instead of numbers for `stream`, `kind` and `collective`."""
+        """Return the instructions with words instead of numbers for `stream`, `kind` and `collective`.
+
+        Examples
+        --------
+        >>> timeline = espalier.estimate("examples/llama3-8b-on-8xh100.yaml", espalier.Configuration(tp=2)).timeline()
+        >>> str(timeline.table()["kind"][0])
+        'forward'
+        """
         words = {"stream": STREAMS, "kind": KINDS, "collective": COLLECTIVES}
-        return Table({name: np.array(words[name])[column] if name in words else column for name, column in self._spans.items()})
+        return Table(
+            {name: np.array(words[name])[column] if name in words else column for name, column in self._spans.items()}
+        )
 
     def memory(self) -> Table:
-        """Returns the memory of each rank over time: `rank`, `at_ns`, `bytes`. The reserve of the allocator
-        is not included."""
+        """Return the memory of each rank over time: `rank`, `at_ns`, `bytes`, without the reserve of the allocator.
+
+        Examples
+        --------
+        >>> timeline = espalier.estimate("examples/llama3-8b-on-8xh100.yaml", espalier.Configuration(tp=2)).timeline()
+        >>> bool((timeline.memory()["bytes"] > 0).all())
+        True
+        """
         return Table(self._handle.memory())
 
     def steps(self) -> Table:
-        """Returns the work inside the instructions: operators of layers, their collectives, ZeRO. It is
-        empty without result.timeline(steps=True)."""
+        """Return the work inside the instructions: operators of layers, their collectives, ZeRO.
+
+        It is empty without ``result.timeline(steps=True)``.
+
+        Examples
+        --------
+        >>> result = espalier.estimate("examples/llama3-8b-on-8xh100.yaml", espalier.Configuration(tp=2))
+        >>> "attn.qkv" in result.timeline(steps=True).steps()["name"]
+        True
+        """
         columns = dict(self._handle.steps())
         columns["collective"] = np.array(COLLECTIVES)[columns["collective"]]
         return Table(columns)
 
     def to_trace(self) -> str:
-        """Returns Chrome trace-event JSON, for Perfetto and Kineto tools."""
+        """Return Chrome trace-event JSON, for Perfetto and Kineto tools.
+
+        Examples
+        --------
+        >>> timeline = espalier.estimate("examples/llama3-8b-on-8xh100.yaml", espalier.Configuration(tp=2)).timeline()
+        >>> "traceEvents" in timeline.to_trace()
+        True
+        """
         return self._handle.to_trace()
 
     def write_trace(self, path: PathLike) -> None:
-        """Writes the trace; compressed if the name ends in .gz."""
+        """Write the trace; compressed if the name ends in .gz.
+
+        Examples
+        --------
+        >>> timeline = espalier.estimate("examples/llama3-8b-on-8xh100.yaml", espalier.Configuration(tp=2)).timeline()
+        >>> timeline.write_trace(f"{folder}/timeline.json.gz")
+        """
         _native.write_trace(os.fspath(path), self.to_trace())

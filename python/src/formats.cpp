@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binds engines with their rules, and the registry of formats.
 #include <map>
+#include <optional>
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
@@ -42,11 +43,28 @@ Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
                "plan(job, set={\"engine\": \"" + format.engine + "\"}) finds one"};
 }
 
-std::string exported(const std::string& format, const JobHandle& job, const Plan& plan) {
+/// Returns the launcher of this name. Fails where the format does not start processes by it.
+std::optional<Launcher> launcher_of(const Exporter& format, const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  const auto launcher = parse_launcher(name);
+  std::string known;
+  for (const Launcher one : format.launchers) {
+    if (launcher == one) return one;
+    known += (known.empty() ? "" : ", ") + std::string(to_string(one));
+  }
+  throw Failure({ErrorKind::usage, "launcher", "\"" + name + "\" with " + format.name,
+                 known.empty() ? "a format that starts processes" : "one of " + known, ""});
+}
+
+/// Returns the text of the file, and the features of the plan that it lacks.
+std::pair<std::string, std::vector<std::string>> exported(const std::string& format, const JobHandle& job, const Plan& plan,
+                                                          const std::string& launcher, bool allow_lossy) {
   const Exporter* exporter = find_exporter(format);
   if (exporter == nullptr) throw Failure({ErrorKind::usage, "format", "\"" + format + "\"", "a format of exporters()", ""});
-  if (Status status = rules_broken(*job, plan, *exporter); !status.ok()) throw Failure(status.error());
-  return taken(waited_for([&] { return exporter->write({&*job, &plan}); }));
+  const std::optional<Launcher> starts = launcher_of(*exporter, launcher);
+  const ClosestPlan what = allow_lossy ? taken(closest_plan(*exporter, *job, plan)) : ClosestPlan{plan, {}};
+  if (Status status = rules_broken(*job, what.plan, *exporter); !status.ok()) throw Failure(status.error());
+  return {taken(waited_for([&] { return exporter->write({&*job, &what.plan, starts, what.lost}); })), what.lost};
 }
 
 std::pair<Plan, std::vector<std::string>> imported(const std::string& format, const Job* job,
@@ -81,7 +99,7 @@ void bind_formats(nb::module_& m) {
       "exporters", [] { return listed(exporters(), &Exporter::writes); }, "What plans can be written as: name and what it is.");
   m.def(
       "importers", [] { return listed(importers(), &Importer::reads); }, "What plans can be read from: name and what it is.");
-  m.def("export_plan", &exported, "format"_a, "job"_a, "plan"_a, doc::exchange_file);
+  m.def("export_plan", &exported, "format"_a, "job"_a, "plan"_a, "launcher"_a = "", "allow_lossy"_a = false, doc::exchange_file);
   m.def("import_plan", &imported, "format"_a, "job"_a.none(), "files"_a, "options"_a, doc::exchange_file);
 }
 

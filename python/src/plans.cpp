@@ -5,6 +5,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -41,6 +42,15 @@ std::pair<Plan, std::optional<Answer>> read_document(const std::string& text, co
   return {std::move(document.plan), Answer{std::move(job), std::move(*document.result)}};
 }
 
+using SearchedRow = std::tuple<std::string, std::int64_t, std::int64_t>;
+
+/// Returns label, time in nanoseconds and peak memory in bytes of the searched plans.
+std::vector<SearchedRow> searched_rows(const Answer& answer) {
+  std::vector<SearchedRow> out;
+  for (const SearchedPlan& plan : answer.result.searched) out.emplace_back(plan.label, plan.iteration_ns, plan.peak_memory_bytes);
+  return out;
+}
+
 std::vector<std::string> write_files(const Answer& answer, const std::string& folder, const std::string& trace, int schema) {
   return taken(write_answer(folder, answer.result, trace, writable(answer.result.plan, schema)));
 }
@@ -57,7 +67,9 @@ void bind_plans(nb::module_& m) {
           "hash", [](const Plan& plan) { return content_hash(plan); }, doc::plan_content_hash)
       .def_prop_ro("engine", [](const Plan& plan) { return plan.engine; })
       .def("job", &job_of, doc::job_job_of_plan)
-      .def("__eq__", [](const Plan& a, const Plan& b) { return a == b; })
+      .def(
+          "__eq__", [](const Plan& a, const Plan& b) { return a == b; }, nb::is_operator(),
+          nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const Plan& plan) { return std::hash<std::string>()(content_hash(plan)); });
 
   nb::class_<Answer>(m, "Answer", "A PlannerResult with the job that it is of.")
@@ -67,6 +79,7 @@ void bind_plans(nb::module_& m) {
           "finished",
           [](const Answer& a) { return a.result.search.reason == SearchEnd::none || is_whole(a.result.search.reason); },
           "False where a limit or an interruption ended the search before all of its space was covered.")
+      .def_prop_ro("searched_plans", &searched_rows, doc::planner_SearchedPlan)
       .def_prop_ro(
           "searched", [](const Answer& a) { return searched(a.result.search.reason); }, "Whether a search is part of it.")
       .def_prop_ro(

@@ -22,6 +22,7 @@ namespace espalier::python {
 namespace {
 
 using namespace nb::literals;
+using Columns = nb::typed<nb::dict, nb::str, nb::any>;  ///< NumPy arrays and lists by name
 
 /// Holds rows of one kind with the rank that each belongs to.
 template <class Row>
@@ -45,22 +46,22 @@ nb::object column(const Rows<Row>& rows, Value value) {
 }
 
 template <class Row>
-void add_rank(nb::dict& out, const Rows<Row>& rows) {
+void add_rank(Columns& out, const Rows<Row>& rows) {
   out["rank"] = column<std::int64_t>(rows, [](const TimelineRank& r, const Row&) { return r.device; });
   out["pipeline"] = column<std::int32_t>(rows, [](const TimelineRank& r, const Row&) { return r.pipeline; });
   out["stage"] = column<std::int32_t>(rows, [](const TimelineRank& r, const Row&) { return r.stage; });
 }
 
 template <class Row>
-void add_times(nb::dict& out, const Rows<Row>& rows) {
+void add_times(Columns& out, const Rows<Row>& rows) {
   out["start_ns"] = column<std::int64_t>(rows, [](const TimelineRank&, const Row& s) { return s.start_ns; });
   out["duration_ns"] = column<std::int64_t>(rows, [](const TimelineRank&, const Row& s) { return s.end_ns - s.start_ns; });
 }
 
-nb::dict span_columns(const Timeline& timeline) {
+Columns span_columns(const Timeline& timeline) {
   const auto rows = rows_of(timeline, &TimelineRank::spans);
   using S = TimelineSpan;
-  nb::dict out;
+  Columns out;
   add_rank(out, rows);
   add_times(out, rows);
   const auto add = [&]<class T>(const char* name, T S::*field) {
@@ -83,9 +84,9 @@ nb::dict span_columns(const Timeline& timeline) {
   return out;
 }
 
-nb::dict memory_columns(const Timeline& timeline) {
+Columns memory_columns(const Timeline& timeline) {
   const auto rows = rows_of(timeline, &TimelineRank::memory);
-  nb::dict out;
+  Columns out;
   add_rank(out, rows);
   out["at_ns"] = column<std::int64_t>(rows, [](const TimelineRank&, const MemorySample& s) { return s.at_ns; });
   out["bytes"] = column<std::int64_t>(
@@ -103,10 +104,10 @@ nb::list words(const Rows<TimelineStep>& rows, Value value) {
   return out;
 }
 
-nb::dict step_columns(const Timeline& timeline) {
+Columns step_columns(const Timeline& timeline) {
   const auto rows = rows_of(timeline, &TimelineRank::steps);
   using S = TimelineStep;
-  nb::dict out;
+  Columns out;
   add_rank(out, rows);
   add_times(out, rows);
   const auto add = [&]<class T>(const char* name, T S::*field) {
@@ -128,10 +129,10 @@ nb::dict step_columns(const Timeline& timeline) {
 
 /// Returns the words for the values of an enumeration from 0 to its last.
 template <class Enum>
-nb::tuple names_to(Enum last) {
-  nb::list out;
-  for (int v = 0; v <= static_cast<int>(last); ++v) out.append(nb::cast(std::string(to_string(static_cast<Enum>(v)))));
-  return nb::tuple(out);
+std::vector<std::string> names_to(Enum last) {
+  std::vector<std::string> out;
+  for (int v = 0; v <= static_cast<int>(last); ++v) out.emplace_back(to_string(static_cast<Enum>(v)));
+  return out;
 }
 
 std::pair<Answer, Timeline> simulate_timeline(const std::shared_ptr<const Job>& job, const Plan& plan, bool steps) {
@@ -154,9 +155,12 @@ void bind_timeline(nb::module_& m) {
       .def(
           "to_trace", [](const Timeline& t) { return to_trace(t); }, doc::timeline_to_trace);
 
-  m.attr("STREAMS") = names_to(Stream::recv);
-  m.attr("KINDS") = names_to(InstructionKind::optimizer);
-  m.attr("COLLECTIVES") = names_to(CollectiveKind::resharding);
+  m.def(
+      "streams", [] { return names_to(Stream::recv); }, "Returns the names of streams, by number.");
+  m.def(
+      "kinds", [] { return names_to(InstructionKind::optimizer); }, "Returns the names of kinds of instructions, by number.");
+  m.def(
+      "collectives", [] { return names_to(CollectiveKind::resharding); }, "Returns the names of collectives, by number.");
 
   m.def("simulate_with_timeline", &simulate_timeline, "job"_a, "plan"_a, "steps"_a = false, doc::planner_simulate_with_timeline);
   m.def(
