@@ -172,6 +172,12 @@ std::int64_t simulated_before(const SearchResult& found) {
   return out;
 }
 
+/// Returns the options without progress: a bound of a part is none of the cluster.
+Options silent(Options how) {
+  how.progress = nullptr;
+  return how;
+}
+
 /// Runs a phase on parts of the cluster by `run(problem, nodes, incumbent_ns)`. The best plan of each part is timed
 /// again on the cluster. The bound is the least of the parts.
 template <typename Run>
@@ -218,6 +224,7 @@ PhaseOutcome search_part(const PhaseState& s, const Problem& part) {
   PhaseOptions own = s.options;
   own.starts.clear();
   own.on_part = true;
+  own.how = silent(own.how);
   const SearchResult found = search(part, s.evaluator, own);
   PhaseOutcome out;
   for (const PhaseOutcome* phase : found.on_groups()) merge(out, *phase);
@@ -248,6 +255,7 @@ void run_device_groups(PhaseState& s, PhaseReport& out) {
     repeat_on_fewer_groups(s, found, [&](const Problem& part, const NodeSet&, std::int64_t incumbent_ns) {
       DeviceGroupsOptions own = how;
       own.incumbent_ns = incumbent_ns;
+      own.progress = nullptr;
       return PhaseOutcome(device_groups(part, s.evaluator, own));
     });
   found.candidates += start.judged;
@@ -283,7 +291,7 @@ void run_multi_pipeline(PhaseState& s, PhaseReport& out) {
     if (s.classes != nullptr) return search_part(s, part);
     SingleGroupOutcome columns;
     for (const GroupPart& group : nodes) columns.groups.push_back(s.found.alone->groups[group.group]);
-    return PhaseOutcome(multi_pipeline(part, s.evaluator, columns, incumbent_ns, s.options.how));
+    return PhaseOutcome(multi_pipeline(part, s.evaluator, columns, incumbent_ns, silent(s.options.how)));
   };
   repeat_on_fewer_groups(s, *s.found.multi_pipeline, on_part);
   report(*s.found.multi_pipeline, s.found.multi_pipeline->bounded, out);
@@ -296,7 +304,7 @@ void add_node_parts(const PhaseState& s, PhaseOutcome& found) {
   const std::int64_t best_ns = s.found.best_ns();
   const NodeParts parts = node_parts(s.problem, best_ns == 0 ? INT64_MAX : best_ns);
   PhaseOutcome more = run_on_parts(s, parts.parts, [&](const Problem& part, const NodeSet&, std::int64_t incumbent_ns) {
-    return uneven_replicas(part, s.evaluator, incumbent_ns, s.options.how);
+    return uneven_replicas(part, s.evaluator, incumbent_ns, silent(s.options.how));
   });
   more.lower_bound_ns = std::min(more.lower_bound_ns, more.interrupted ? work_bound_ns(s.problem) : parts.rest_bound_ns);
   merge(found, more);
