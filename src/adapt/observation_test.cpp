@@ -26,7 +26,7 @@ TEST(Observation, IsReadWhole) {
       R"(, "time_s": 12.5, "steps": [{"iteration_s": 2.0, "tokens": 1000}], "ranks": [{"rank": 3, "forward_s": 0.1, "backward_s": 0.2}],
       "links": [{"link": "node:1", "gbps": 100}], "lost": ["node:3"])");
   EXPECT_DOUBLE_EQ(o.time_s, 12.5);
-  EXPECT_DOUBLE_EQ(o.steps.front().tokens, 1000);
+  EXPECT_DOUBLE_EQ(o.steps.front().tokens.value_or(0), 1000);
   EXPECT_EQ(o.ranks.front().rank, 3);
   EXPECT_EQ(o.links.front().link, "node:1");
   EXPECT_EQ(o.lost, std::vector<std::string>{"node:3"});
