@@ -11,8 +11,6 @@
 namespace espalier::search {
 namespace {
 
-constexpr std::size_t kMostListed = 16;  // groups of which all sets are listed
-
 /// Numbers the devices of unequal speed as in the part. Requires whole groups where there are some.
 void add_speeds(const Cluster& whole, const NodeSet& nodes, Cluster& part) {
   for (std::size_t g = 0; g < nodes.size(); ++g)
@@ -69,7 +67,7 @@ std::vector<ClusterPart> worth_it(const Problem& problem, const std::vector<Node
 
 std::vector<ClusterPart> fewer_groups(const Problem& problem, std::int64_t incumbent_ns) {
   const std::vector<NodeGroup>& groups = problem.cluster->groups;
-  if (groups.size() < 3 || groups.size() > kMostListed || problem.space.devices == DeviceChoice::all) return {};
+  if (groups.size() < 3 || groups.size() > kMostPipelineGroups || problem.space.devices == DeviceChoice::all) return {};
   std::vector<NodeSet> sets;
   for (std::uint32_t mask = 1; mask + 1 < 1U << groups.size(); ++mask) {
     NodeSet nodes;
@@ -92,10 +90,10 @@ NodeParts node_parts(const Problem& problem, std::int64_t incumbent_ns) {
   for (std::size_t n = 0; n < sets.sets.size(); ++n) {
     if (std::all_of(sets.sets[n].begin(), sets.sets[n].end(), whole)) continue;
     ClusterPart part{sets.sets[n], with_links(cluster, sets.sets[n])};
-    if (out.parts.size() == kMostNodeParts || !keeps_paths(cluster, part))
-      out.rest_bound_ns = std::min(out.rest_bound_ns, sets.bound_ns[n]);
-    else
-      out.parts.push_back(std::move(part));
+    const bool listed = out.parts.size() < kMostNodeParts && keeps_paths(cluster, part);
+    std::int64_t& bound_ns = listed ? out.listed_bound_ns : out.rest_bound_ns;
+    bound_ns = std::min(bound_ns, sets.bound_ns[n]);
+    if (listed) out.parts.push_back(std::move(part));
   }
   return out;
 }

@@ -178,57 +178,69 @@ Options silent(Options how) {
   return how;
 }
 
-/// Runs a phase on parts of the cluster by `run(problem, nodes, incumbent_ns)`. The best plan of each part is timed
-/// again on the cluster. The bound is the least of the parts.
+/// Runs a phase on parts of `on` by `run(problem, nodes, incumbent_ns)`. The best plan of each part is timed again by
+/// `judge` on the whole. The bound is the least of the parts.
 template <typename Run>
-PhaseOutcome run_on_parts(const PhaseState& s, const std::vector<ClusterPart>& parts, const Run& run) {
+PhaseOutcome run_on_parts(const PhaseState& s, const Problem& on, Evaluator& judge, const std::vector<ClusterPart>& parts,
+                          const Run& run) {
   PhaseOutcome out;
   out.lower_bound_ns = INT64_MAX;
-  PhaseContext context(s.problem, s.evaluator, {s.found.best_ns(), 0, s.options.how.interrupted}, out);
+  PhaseContext context(on, judge, {s.found.best_ns(), 0, s.options.how.interrupted}, out);
   for (const ClusterPart& part : parts) {
     if (context.stopped()) break;
-    Problem own = s.problem;
+    Problem own = on;
     own.cluster = &part.cluster;
     PhaseOutcome of_part = run(own, part.nodes, context.best_ns() == INT64_MAX ? 0 : context.best_ns());
     const std::optional<GroupedCandidate> best = std::exchange(of_part.best, std::nullopt);
     merge(out, of_part);
     if (!best) continue;
     Plan plan = context.empty_plan();
-    plan.pipelines = search::on_devices(best->pipelines, devices_of(*s.problem.cluster, part.nodes));
+    plan.pipelines = search::on_devices(best->pipelines, devices_of(*on.cluster, part.nodes));
     context.offer(plan.pipelines, context.simulate(plan));
+    --out.simulations;  // it was counted on the part
   }
-  out.complete = !out.interrupted;
+  out.complete = out.complete && !out.interrupted;
   return out;
 }
 
-/// Returns whether a phase is repeated on parts. It is not under a limit, nor where it has shown that no plan of the
-/// cluster is faster.
-bool repeats(const PhaseState& s, const PhaseOutcome& found) {
+/// Returns the time that a plan of a part must beat.
+std::int64_t beaten_ns(const PhaseState& s) {
   const std::int64_t best_ns = s.found.best_ns();
-  return !s.options.on_part && !found.interrupted && s.options.how.node_limit == 0 &&
-         (best_ns == 0 || found.lower_bound_ns < best_ns);
+  return best_ns == 0 ? INT64_MAX : best_ns;
 }
 
-/// Repeats a phase on fewer groups. Its bound covers these already.
+/// Repeats a phase on fewer groups. Its bound covers these already, so a limit may leave them out, and no part is
+/// searched where the phase has shown that no plan of the cluster is faster.
 template <typename Run>
 void repeat_on_fewer_groups(const PhaseState& s, PhaseOutcome& found, const Run& run) {
-  if (!repeats(s, found)) return;
-  const std::int64_t best_ns = s.found.best_ns();
-  PhaseOutcome more = run_on_parts(s, fewer_groups(s.problem, best_ns == 0 ? INT64_MAX : best_ns), run);
+  const bool limited = s.options.on_part || s.options.how.node_limit > 0 || found.interrupted;
+  if (limited || found.lower_bound_ns >= beaten_ns(s)) return;
+  PhaseOutcome more = run_on_parts(s, s.problem, s.evaluator, fewer_groups(s.problem, beaten_ns(s)), run);
   more.lower_bound_ns = found.lower_bound_ns;
+  more.complete = true;
   merge(found, more);
 }
 
-/// Searches a part with devices of unequal speed in all phases: its classes are not those of the cluster.
-PhaseOutcome search_part(const PhaseState& s, const Problem& part) {
+/// Searches concurrent pipelines on a part with devices of unequal speed, whose classes are not those of the cluster.
+MultiPipelineOutcome pipelines_of_part(const PhaseState& s, const Problem& part) {
   PhaseOptions own = s.options;
   own.starts.clear();
   own.on_part = true;
   own.how = silent(own.how);
-  const SearchResult found = search(part, s.evaluator, own);
-  PhaseOutcome out;
-  for (const PhaseOutcome* phase : found.on_groups()) merge(out, *phase);
-  return out;
+  own.left_out = {"device groups", "whole cluster", "unequal replicas"};
+  SearchResult found = search(part, s.evaluator, own);
+  return found.multi_pipeline ? std::move(*found.multi_pipeline) : MultiPipelineOutcome{};
+}
+
+/// Adds the counters of the phase on a part.
+void add_counters(GroupedOutcome& to, const GroupedOutcome& by) {
+  to.sizes += by.sizes;
+  to.refused += by.refused;
+  to.options += by.options;
+  to.dropped += by.dropped;
+  to.tried += by.tried;
+  to.candidates += by.candidates;
+  to.refined += by.refined;
 }
 
 void run_device_groups(PhaseState& s, PhaseReport& out) {
@@ -256,7 +268,9 @@ void run_device_groups(PhaseState& s, PhaseReport& out) {
       DeviceGroupsOptions own = how;
       own.incumbent_ns = incumbent_ns;
       own.progress = nullptr;
-      return PhaseOutcome(device_groups(part, s.evaluator, own));
+      const GroupedOutcome of_part = device_groups(part, s.evaluator, own);
+      add_counters(found, of_part);
+      return PhaseOutcome(of_part);
     });
   found.candidates += start.judged;
   found.simulations += start.judged;
@@ -288,25 +302,33 @@ void run_multi_pipeline(PhaseState& s, PhaseReport& out) {
     s.found.multi_pipeline->columns += groups.columns;
   }
   const auto on_part = [&](const Problem& part, const NodeSet& nodes, std::int64_t incumbent_ns) {
-    if (s.classes != nullptr) return search_part(s, part);
-    SingleGroupOutcome columns;
-    for (const GroupPart& group : nodes) columns.groups.push_back(s.found.alone->groups[group.group]);
-    return PhaseOutcome(multi_pipeline(part, s.evaluator, columns, incumbent_ns, silent(s.options.how)));
+    SingleGroupOutcome alone;
+    for (const GroupPart& group : nodes) alone.groups.push_back(s.found.alone->groups[group.group]);
+    const MultiPipelineOutcome of_part = s.classes != nullptr
+                                             ? pipelines_of_part(s, part)
+                                             : multi_pipeline(part, s.evaluator, alone, incumbent_ns, silent(s.options.how));
+    s.found.multi_pipeline->columns += of_part.columns;
+    return PhaseOutcome(of_part);
   };
   repeat_on_fewer_groups(s, *s.found.multi_pipeline, on_part);
   report(*s.found.multi_pipeline, s.found.multi_pipeline->bounded, out);
 }
 
-/// Adds the replicas on some nodes of a group.
+/// Adds the replicas on some nodes of a group. A limit leaves them out, and their bounds of all work then count.
 void add_node_parts(const PhaseState& s, PhaseOutcome& found) {
-  const bool whole = s.options.how.node_limit == 0 && !s.options.on_part;
-  if (!whole || s.classes != nullptr || found.interrupted) return;
-  const std::int64_t best_ns = s.found.best_ns();
-  const NodeParts parts = node_parts(s.problem, best_ns == 0 ? INT64_MAX : best_ns);
-  PhaseOutcome more = run_on_parts(s, parts.parts, [&](const Problem& part, const NodeSet&, std::int64_t incumbent_ns) {
+  const Problem& on = unlike_problem(s);
+  const NodeParts parts = node_parts(on, beaten_ns(s));
+  const bool limited = s.options.on_part || s.options.how.node_limit > 0 || found.interrupted;
+  if (limited) {
+    found.lower_bound_ns = std::min({found.lower_bound_ns, parts.rest_bound_ns, parts.listed_bound_ns});
+    return;
+  }
+  const auto replicas = [&](const Problem& part, const NodeSet&, std::int64_t incumbent_ns) {
     return uneven_replicas(part, s.evaluator, incumbent_ns, silent(s.options.how));
-  });
-  more.lower_bound_ns = std::min(more.lower_bound_ns, more.interrupted ? work_bound_ns(s.problem) : parts.rest_bound_ns);
+  };
+  PhaseOutcome more = run_on_parts(s, on, unlike_evaluator(s), parts.parts, replicas);
+  more.lower_bound_ns = std::min(more.lower_bound_ns, parts.rest_bound_ns);
+  if (more.interrupted) more.lower_bound_ns = std::min(more.lower_bound_ns, parts.listed_bound_ns);
   merge(found, more);
   if (found.best) found.lower_bound_ns = std::min(found.lower_bound_ns, found.best->iteration_ns);
 }
@@ -315,8 +337,8 @@ void run_uneven_replicas(PhaseState& s, PhaseReport& out) {
   Options how = s.options.how;
   how.node_limit = s.rest_after(simulated_before(s.found));
   s.found.replicas = uneven_replicas(unlike_problem(s), unlike_evaluator(s), s.found.best_ns(), how);
-  on_devices(s, *s.found.replicas);
   add_node_parts(s, *s.found.replicas);
+  on_devices(s, *s.found.replicas);
   report(*s.found.replicas, s.found.replicas->bounded, out);
 }
 
