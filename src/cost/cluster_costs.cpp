@@ -409,8 +409,9 @@ void price_stages(const ClusterCosts& c, const PipelineRanges& pipeline, const P
                alike ? nullptr : &pipeline.places);
 }
 
-/// Moves the end of the reductions of each stage from its optimizer to the last meeting of the stage with other
-/// pipelines. Gradients meet after they are reduced, and every holder waits for the latest.
+/// Moves the end of the reductions of each stage from its optimizer to the first meeting of its last chunk with other
+/// pipelines. Gradients meet after they are reduced. Every holder waits for the longest of these ends. This is too long
+/// where the holder with the longest end is ready before the others.
 class LateReductions {
  public:
   LateReductions(const std::vector<Program>& parts, const std::vector<JoinedSegment>& segments) : segments_(segments) {
@@ -419,14 +420,19 @@ class LateReductions {
       first_stage_.push_back(stage);
       stage += part.structure().schedule.stages;
     }
-    last_.assign(static_cast<std::size_t>(stage), 0);
+    meeting_.assign(static_cast<std::size_t>(stage), 0);
+    chunk_.assign(static_cast<std::size_t>(stage), -1);
     for (std::size_t k = 0; k < parts.size(); ++k) {
       for (std::int32_t i = 0; i < parts[k].structure().schedule.stages; ++i)
         optimizer_.push_back(WorkId(work + parts[k].structure().optimizer(StageId(i)).value));
       work += static_cast<std::int32_t>(parts[k].works.size());
     }
     for (std::size_t n = 0; n < segments.size(); ++n)
-      for (const SegmentHolder& holder : segments[n].holders) last_[index_of(holder)] = n;
+      for (const SegmentHolder& holder : segments[n].holders) {
+        if (chunk_[index_of(holder)] == holder.chunk) continue;
+        chunk_[index_of(holder)] = holder.chunk;
+        meeting_[index_of(holder)] = n;
+      }
   }
 
   /// Takes these ends from the optimizers of the holders of segment `n`, and returns the longest.
@@ -434,7 +440,7 @@ class LateReductions {
     Nanoseconds longest;
     for (const SegmentHolder& holder : segments_[n].holders) {
       const std::size_t i = index_of(holder);
-      if (last_[i] != n) continue;
+      if (meeting_[i] != n) continue;
       Nanoseconds& late = costs.stages[StageId(static_cast<std::int32_t>(i))].late_reduction;
       std::int64_t& exposed = costs.works[optimizer_[i]].time.exposed_ns;
       exposed -= std::min(exposed, late.count());
@@ -450,7 +456,8 @@ class LateReductions {
 
   const std::vector<JoinedSegment>& segments_;
   std::vector<std::int32_t> first_stage_;  ///< by pipeline
-  std::vector<std::size_t> last_;          ///< last segment of each stage
+  std::vector<std::size_t> meeting_;       ///< first segment of the last chunk of each stage
+  std::vector<std::int32_t> chunk_;        ///< that chunk
   std::vector<WorkId> optimizer_;          ///< by stage
 };
 
