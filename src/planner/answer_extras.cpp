@@ -49,9 +49,12 @@ void add_engines_of_groups(const AnswerContext& context, PlannerResult& result) 
   PlannerOptions options = context.options;
   options.memory = nullptr;  // its records are about the whole cluster
   const std::vector<search::Candidate> none;
-  for (const GroupBaseline& group : groups_alone(job)) {
-    std::optional<EngineAnswer> own = runnable_plan({group.job, result.prediction.iteration_ns, options, none});
-    if (!own || (result.runnable && result.runnable->iteration_ns <= own->iteration_ns)) continue;
+  for (GroupBaseline& group : groups_alone(job)) {
+    if (options.interrupted && options.interrupted()) return;
+    group.job.search.memory_margin = job.search.memory_margin;  // otherwise that of each engine
+    const std::int64_t slowest_ns = result.runnable ? result.runnable->iteration_ns : INT64_MAX;
+    std::optional<EngineAnswer> own = runnable_plan({group.job, result.prediction.iteration_ns, options, none}, slowest_ns);
+    if (!own || own->iteration_ns >= slowest_ns) continue;
     own->label += base::cat(" on ", group.label);
     result.runnable = std::move(own);
   }

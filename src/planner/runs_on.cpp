@@ -109,10 +109,10 @@ EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine, s
   return out;
 }
 
-std::optional<EngineAnswer> runnable_plan(const EngineQuestion& q) {
+std::optional<EngineAnswer> runnable_plan(const EngineQuestion& q, std::int64_t slowest_ns) {
   std::optional<EngineAnswer> best;
   for (const std::string_view name : kUsualEngines) {
-    EngineAnswer answer = engine_answer(q, *find_engine(name), best ? best->iteration_ns : INT64_MAX);
+    EngineAnswer answer = engine_answer(q, *find_engine(name), best ? best->iteration_ns : slowest_ns);
     if (!answer.label.empty() && (!best || answer.iteration_ns < best->iteration_ns)) best = std::move(answer);
   }
   return best;

@@ -48,8 +48,9 @@ search::Outcome search_with(const Job& job, const EngineModel& engine, const Pla
 /// Finds the best plan of the job under another engine. It runs the certified search of uniform plans with that
 /// engine's rules, memory and coefficients. The memory margin is that engine's default unless the job sets one.
 EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine, std::int64_t slowest_ns = INT64_MAX);
-/// Returns the fastest answer of kUsualEngines, the first on a tie; nullopt if none has a plan.
-std::optional<EngineAnswer> runnable_plan(const EngineQuestion& q);
+/// Returns the fastest answer of kUsualEngines, the first on a tie; nullopt if none has a plan of at
+/// most `slowest_ns`.
+std::optional<EngineAnswer> runnable_plan(const EngineQuestion& q, std::int64_t slowest_ns = INT64_MAX);
 /// Returns the answers of every engine of the catalogue except generic.
 std::vector<EngineAnswer> all_engines(const EngineQuestion& q, const Plan& plan);
 
