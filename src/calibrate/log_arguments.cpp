@@ -106,18 +106,6 @@ std::optional<bool> switch_of(const Arguments& arguments, const char* name) {
   return at->second.value == "True";
 }
 
-/// Returns the overlap of a block that states it, in the words of --overlap. Messages overlap only between virtual
-/// stages.
-std::string overlap_of(const Arguments& arguments, const std::optional<std::int32_t>& virtual_stages) {
-  const auto gradients = switch_of(arguments, "overlap_grad_reduce");
-  if (!gradients) return "";
-  std::vector<std::string> words;
-  if (*gradients) words.emplace_back("grad");
-  if (switch_of(arguments, "overlap_param_gather").value_or(false)) words.emplace_back("param");
-  if (virtual_stages && switch_of(arguments, "overlap_p2p_comm").value_or(false)) words.emplace_back("p2p");
-  return words.empty() ? "none" : base::joined(words, ",");
-}
-
 }  // namespace
 
 Result<LoggedConfiguration> logged_configuration(std::string_view log, const std::string& where) {
@@ -133,7 +121,8 @@ Result<LoggedConfiguration> logged_configuration(std::string_view log, const std
   out.micro_batch = count_of(*arguments, "micro_batch_size");
   out.sequence_parallel = switch_of(*arguments, "sequence_parallel");
   out.distributed_optimizer = switch_of(*arguments, "use_distributed_optimizer");
-  out.overlap = overlap_of(*arguments, out.vpp);
+  out.overlap_gradients = switch_of(*arguments, "overlap_grad_reduce");
+  out.overlap_parameters = switch_of(*arguments, "overlap_param_gather");
   if (const auto at = arguments->find("recompute_granularity"); at != arguments->end())
     out.recompute = at->second.value == "None" ? "none" : at->second.value;
   if (const auto at = arguments->find("recompute_modules"); at != arguments->end() && out.recompute == "selective")

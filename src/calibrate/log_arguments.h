@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the argument block of a Megatron-LM log (runlog/argument_block.h) with a configuration. Values that both
-// state must be equal: model, batch, degrees, schedule, distributed optimizer, recomputation, overlap. Values that
-// only one of them states are not compared.
+// state must be equal: model, batch, degrees, schedule, distributed optimizer, recomputation, and the overlap of
+// reductions and gathers. Values that only one of them states are not compared.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,7 @@ Result<std::int64_t> compare_arguments(std::string_view log, const std::string& 
 /// Megatron-LM prints, which is tp where it was not set.
 struct LoggedConfiguration {
   std::optional<std::int32_t> tp, pp, vpp, cp, ep, etp, micro_batch, recompute_layers;
-  std::optional<bool> sequence_parallel, distributed_optimizer;
-  std::string overlap;    ///< "grad,param", "none", …; empty: not stated
+  std::optional<bool> sequence_parallel, distributed_optimizer, overlap_gradients, overlap_parameters;
   std::string recompute;  ///< "none", "selective", "full", or modules of a block: "core_attn"
 };
 Result<LoggedConfiguration> logged_configuration(std::string_view log, const std::string& where);

@@ -9,6 +9,8 @@
 #include "espalier/calibrate.h"
 #include "espalier/documents.h"
 #include "espalier/engines.h"
+#include "job/engine_defaults.h"
+#include "plan/engine.h"
 
 namespace espalier::cli {
 namespace {
@@ -54,12 +56,20 @@ ConfigurationFlags filled(ConfigurationFlags f, const calibrate::LoggedConfigura
   fill(f.micro_batch, logged.micro_batch);
   if (f.sp.empty() && logged.sequence_parallel) f.sp = *logged.sequence_parallel ? "megatron" : "none";
   if (f.zero < 0 && logged.distributed_optimizer) f.zero = *logged.distributed_optimizer ? 1 : 0;
-  if (f.overlap.empty()) f.overlap = logged.overlap;
   if (f.recompute.empty()) {
     f.recompute = logged.recompute;
     fill(f.recompute_layers, logged.recompute_layers);
   }
   return f;
+}
+
+/// Sets the overlaps that the log states, as far as the configuration has something to overlap. All others are those of
+/// the engine.
+void overlap_as_logged(const Job& job, const calibrate::LoggedConfiguration& logged, Configuration& c) {
+  Overlap wanted = c.strategy.overlap;
+  if (logged.overlap_gradients) wanted.grad_reduce = *logged.overlap_gradients;
+  if (logged.overlap_parameters) wanted.param_gather = *logged.overlap_parameters;
+  c.strategy.overlap = job::usable_overlap(wanted, *find_engine(job.engine), job, c.strategy, c.schedule);
 }
 
 /// Returns the configuration that a log leaves out. A plan holds it all. A job file needs the strategy flags, unless
@@ -84,6 +94,7 @@ Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& fla
   if (!logged) return logged.error();
   auto configuration = read_flags(filled(flags.configuration, *logged), *job);
   if (!configuration) return configuration.error();
+  if (flags.configuration.overlap.empty()) overlap_as_logged(*job, *logged, *configuration);
   return LogConfiguration{std::move(*job), *configuration};
 }
 
