@@ -349,7 +349,7 @@ void WholeClusterSearch::search_orders(const NodeSet& part, std::int64_t joined_
 }
 
 PhaseOutcome WholeClusterSearch::run() {
-  constexpr std::int64_t kPartShare = 2;
+  constexpr std::int64_t kPartShare = 4;
   const std::int64_t most = kMostAcrossPrices + kMostPartPrices;
   const NodeSets sets = node_sets(problem_, work_, 2, context_.best_ns());
   leave(sets.unlisted_bound_ns);
