@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/format.h"
+#include "job/engine_defaults.h"
+#include "plan/engine.h"
 #include "runlog/argument_block.h"
 
 namespace espalier::calibrate {
@@ -151,6 +153,14 @@ Result<std::int64_t> compare_arguments(std::string_view log, const std::string& 
   }
   if (found.empty()) return compared;
   return Error{ErrorKind::bad_input, where, found, cat(expected, ", as ", trained.who, " says"), trained.hint};
+}
+
+void overlap_as_logged(const Job& job, const LoggedConfiguration& logged, CompleteConfiguration& configuration) {
+  Strategy& s = configuration.strategy;
+  Overlap wanted = s.overlap;
+  if (logged.overlap_gradients) wanted.grad_reduce = *logged.overlap_gradients;
+  if (logged.overlap_parameters) wanted.param_gather = *logged.overlap_parameters;
+  s.overlap = job::usable_overlap(wanted, *find_engine(job.engine), job, s, configuration.schedule);
 }
 
 }  // namespace espalier::calibrate

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "espalier/configuration.h"
 #include "espalier/job.h"
 #include "espalier/plan.h"
 #include "espalier/result.h"
@@ -36,5 +37,8 @@ struct LoggedConfiguration {
   std::string recompute;  ///< "none", "selective", "full", or modules of a block: "core_attn"
 };
 Result<LoggedConfiguration> logged_configuration(std::string_view log, const std::string& where);
+
+/// Sets the overlaps that the log states, as far as the configuration has something to overlap. All others stay.
+void overlap_as_logged(const Job& job, const LoggedConfiguration& logged, CompleteConfiguration& configuration);
 
 }  // namespace espalier::calibrate

@@ -191,6 +191,19 @@ TEST(UserLog, OverlapIsThatOfTheArguments) {
   EXPECT_FALSE(said->overlap_parameters.has_value());
 }
 
+// One data rank has no reduction to overlap, whatever the log says.
+TEST(UserLog, OverlapNeedsDataRanks) {
+  Completed c;
+  LoggedConfiguration logged;
+  logged.overlap_gradients = true;
+  CompleteConfiguration several{c.strategy, c.schedule}, one = several;
+  overlap_as_logged(c.job, logged, several);
+  EXPECT_TRUE(several.strategy.overlap.grad_reduce);
+  one.strategy.dp = one.strategy.shard = 1;
+  overlap_as_logged(c.job, logged, one);
+  EXPECT_FALSE(one.strategy.overlap.grad_reduce);
+}
+
 TEST(UserLog, OverlapThatTheConfigurationLacksIsRefused) {
   const Completed c;
   ASSERT_GT(c.strategy.data_ranks(), 1);

@@ -9,8 +9,6 @@
 #include "espalier/calibrate.h"
 #include "espalier/documents.h"
 #include "espalier/engines.h"
-#include "job/engine_defaults.h"
-#include "plan/engine.h"
 
 namespace espalier::cli {
 namespace {
@@ -63,15 +61,6 @@ ConfigurationFlags filled(ConfigurationFlags f, const calibrate::LoggedConfigura
   return f;
 }
 
-/// Sets the overlaps that the log states, as far as the configuration has something to overlap. All others are those of
-/// the engine.
-void overlap_as_logged(const Job& job, const calibrate::LoggedConfiguration& logged, Configuration& c) {
-  Overlap wanted = c.strategy.overlap;
-  if (logged.overlap_gradients) wanted.grad_reduce = *logged.overlap_gradients;
-  if (logged.overlap_parameters) wanted.param_gather = *logged.overlap_parameters;
-  c.strategy.overlap = job::usable_overlap(wanted, *find_engine(job.engine), job, c.strategy, c.schedule);
-}
-
 /// Returns the configuration that a log leaves out. A plan holds it all. A job file needs the strategy flags, unless
 /// the log prints its arguments.
 Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& flags, const std::string& path,
@@ -94,7 +83,7 @@ Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& fla
   if (!logged) return logged.error();
   auto configuration = read_flags(filled(flags.configuration, *logged), *job);
   if (!configuration) return configuration.error();
-  if (flags.configuration.overlap.empty()) overlap_as_logged(*job, *logged, *configuration);
+  if (flags.configuration.overlap.empty()) calibrate::overlap_as_logged(*job, *logged, *configuration);
   return LogConfiguration{std::move(*job), *configuration};
 }
 
