@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "espalier/check.h"
 #include "espalier/job.h"
 #include "espalier/planner.h"
 
@@ -77,21 +76,6 @@ TEST(MoreGroups, AnotherSlowNodeIsNotSlower) {
   const PlannerResult fewer = with(slow(2, "\"rank:1\": 0.5"));
   const PlannerResult more = with(slow(3, "\"rank:1\": 0.5, \"rank:2\": 0.5"));
   EXPECT_LE(more.prediction.iteration_ns, fewer.prediction.iteration_ns);
-}
-
-// The figures of repeated phases agree with each other.
-TEST(MoreGroups, TheAnswerPassesTheCheckOfItsFigures) {
-  const std::string text =
-      small_job(group("a", 3, 1, "titan-rtx") + ", " + group("b", 1, 3, "v100-sxm-16gb") + ", " + group("z", 2, 1, "titan-rtx"),
-                "inter_group: {bandwidth: 25Gb/s, latency: 20us}", 34);
-  const std::string document = to_json(planned(text));
-  const auto claimed = result_from_json(document, "result.json");
-  ASSERT_TRUE(claimed.ok());
-  const auto job = job_of_plan(claimed->plan);
-  ASSERT_TRUE(job.ok());
-  const auto report = check_result(*job, *claimed, document, {});
-  ASSERT_TRUE(report.ok()) << report.error().message();
-  for (const Finding& finding : report->findings) EXPECT_TRUE(finding.ok) << finding.name << ": " << finding.text;
 }
 
 // The gradient of a tied table is complete only after the backward pass. Its reduction inside a pipeline was priced

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "espalier/check.h"
 #include "espalier/planner.h"
 #include "plan/dimensions_used.h"
 #include "plan/engine.h"
@@ -134,6 +135,23 @@ TEST(RunsOn, NamesTheFastestEngine) {
     EXPECT_TRUE(!usual || e.label.empty() || r.runnable->iteration_ns <= e.iteration_ns) << e.engine;
   }
   EXPECT_EQ(all.runnable->iteration_ns, r.runnable->iteration_ns);
+}
+
+// The counters of phases that are repeated on parts of the cluster agree with each other.
+TEST(RepeatedPhases, TheirFiguresPassTheCheck) {
+  const auto job = load_job(
+      "model: {model_type: llama, hidden_size: 1024, intermediate_size: 4096, num_hidden_layers: 6, num_attention_heads: 16, "
+      "vocab_size: 8192}\ncluster: {groups: [{nodes: 3, devices_per_node: 1, device: titan-rtx}, {nodes: 1, devices_per_node: 3, "
+      "device: v100-sxm-16gb}, {nodes: 2, devices_per_node: 1, device: titan-rtx}], inter_group: {bandwidth: 25Gb/s}}\n"
+      "training: {sequence_length: 1024, global_batch: 34, precision: fp16}\nengine: generic\n",
+      "test", ".", {});
+  ASSERT_TRUE(job.ok()) << job.error().message();
+  const std::string document = to_json(planned(*job));
+  const auto claimed = result_from_json(document, "result.json");
+  ASSERT_TRUE(claimed.ok());
+  const auto report = check_result(*job_of_plan(claimed->plan), *claimed, document, {});
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  for (const Finding& finding : report->findings) EXPECT_TRUE(finding.ok) << finding.name << ": " << finding.text;
 }
 
 std::vector<std::string> labels_of(const Job& job) {

@@ -199,7 +199,7 @@ PhaseOutcome run_on_parts(const PhaseState& s, const Problem& on, Evaluator& jud
     context.offer(plan.pipelines, context.simulate(plan));
     --out.simulations;  // it was counted on the part
   }
-  out.complete = out.complete && !out.interrupted;
+  out.complete = !out.interrupted;  // a part that reached a budget has the bound of its work
   return out;
 }
 
