@@ -414,24 +414,14 @@ void price_stages(const ClusterCosts& c, const PipelineRanges& pipeline, const P
 /// where the holder with the longest end is ready before the others.
 class LateReductions {
  public:
-  LateReductions(const std::vector<Program>& parts, const std::vector<JoinedSegment>& segments) : segments_(segments) {
-    std::int32_t stage = 0, work = 0;
-    for (const Program& part : parts) {
-      first_stage_.push_back(stage);
-      stage += part.structure().schedule.stages;
-    }
-    meeting_.assign(static_cast<std::size_t>(stage), 0);
-    chunk_.assign(static_cast<std::size_t>(stage), -1);
-    for (std::size_t k = 0; k < parts.size(); ++k) {
-      for (std::int32_t i = 0; i < parts[k].structure().schedule.stages; ++i)
-        optimizer_.push_back(WorkId(work + parts[k].structure().optimizer(StageId(i)).value));
-      work += static_cast<std::int32_t>(parts[k].works.size());
-    }
+  LateReductions(const Program& program, const std::vector<JoinedSegment>& segments) : program_(program), segments_(segments) {
+    if (segments.empty()) return;
+    meeting_.assign(program.ranks.size(), 0);
+    std::vector<std::int32_t> chunk(program.ranks.size(), -1);
     for (std::size_t n = 0; n < segments.size(); ++n)
       for (const SegmentHolder& holder : segments[n].holders) {
-        if (chunk_[index_of(holder)] == holder.chunk) continue;
-        chunk_[index_of(holder)] = holder.chunk;
-        meeting_[index_of(holder)] = n;
+        const std::size_t i = index_of(holder);
+        if (std::exchange(chunk[i], holder.chunk) != holder.chunk) meeting_[i] = n;
       }
   }
 
@@ -442,7 +432,7 @@ class LateReductions {
       const std::size_t i = index_of(holder);
       if (meeting_[i] != n) continue;
       Nanoseconds& late = costs.stages[StageId(static_cast<std::int32_t>(i))].late_reduction;
-      std::int64_t& exposed = costs.works[optimizer_[i]].time.exposed_ns;
+      std::int64_t& exposed = costs.works[optimizer_of(holder)].time.exposed_ns;
       exposed -= std::min(exposed, late.count());
       longest = std::max(longest, std::exchange(late, Nanoseconds{}));
     }
@@ -450,15 +440,20 @@ class LateReductions {
   }
 
  private:
+  [[nodiscard]] const PipelineProgram& part_of(const SegmentHolder& holder) const {
+    return program_.pipelines[static_cast<std::size_t>(holder.pipeline)];
+  }
   [[nodiscard]] std::size_t index_of(const SegmentHolder& holder) const {
-    return static_cast<std::size_t>(first_stage_[static_cast<std::size_t>(holder.pipeline)] + holder.stage);
+    return static_cast<std::size_t>(part_of(holder).first_rank + holder.stage);  // a folded program has a rank a stage
+  }
+  [[nodiscard]] WorkId optimizer_of(const SegmentHolder& holder) const {
+    const PipelineProgram& part = part_of(holder);
+    return WorkId(part.first_work + part.structure.optimizer(StageId(holder.stage)).value);
   }
 
+  const Program& program_;
   const std::vector<JoinedSegment>& segments_;
-  std::vector<std::int32_t> first_stage_;  ///< by pipeline
-  std::vector<std::size_t> meeting_;       ///< first segment of the last chunk of each stage
-  std::vector<std::int32_t> chunk_;        ///< that chunk
-  std::vector<WorkId> optimizer_;          ///< by stage
+  std::vector<std::size_t> meeting_;  ///< by stage: first segment of its last chunk
 };
 
 /// Appends the costs of one kind of rank of each stage of a pipeline.
@@ -506,7 +501,7 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
   }
   program = joined(parts);
   const std::vector<JoinedSegment> segments = parts.size() > 1 ? segments_of(parts) : std::vector<JoinedSegment>{};
-  const LateReductions ends(parts, segments);
+  const LateReductions ends(program, segments);
   SegmentLinks meetings;
   const std::size_t before = out.collectives.size();
   for (std::size_t n = 0; n < segments.size(); ++n) {
