@@ -452,7 +452,7 @@ struct PlannerResult {
   MadeBy made_by = this_build();                    ///< for a result that was read: the build that wrote it
   std::optional<std::vector<std::string>> runs_on;  ///< engines whose rules accept exactly `plan`
   /// Holds a plan to run instead if no engine runs the answer: the best plan of megatron-core, megatron-bridge,
-  /// torchtitan, deepspeed and fsdp2. On several node groups it lies on one of them, which the label names.
+  /// torchtitan, torchtitan-compile, deepspeed and fsdp2. On several node groups it lies on the one in its label.
   std::optional<EngineAnswer> runnable;
   std::vector<EngineAnswer> engines;            ///< with PlannerOptions::engines, in the order of the catalogue
   std::optional<RestrictionPrice> restriction;  ///< with PlannerOptions::restriction, for an engine with rules
