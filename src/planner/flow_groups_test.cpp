@@ -83,5 +83,18 @@ TEST(FlowOnGroups, TwoPipelinesOverOneLineHaveHalfOfItEach) {
   EXPECT_NEAR(static_cast<double>(both.flow_ns - both.closed_ns), 2 * once_ns, 1000);
 }
 
+// The first pipeline trains 1 sample, the second 3, each as micro-batches of 1.
+TEST(TimelineOfPipelines, CountsTheMicroBatchesOfTheLongest) {
+  Job job = two_sites(NetworkKind::closed);
+  Plan plan = across(job, 2);
+  plan.pipelines[1].schedule.microbatches = 3;
+  plan.pipelines[1].samples = 3;
+  plan.training.global_batch = job.training.global_batch = 4;
+  const auto found = simulate_with_timeline(job, plan, TimelineDetail::instructions);
+  ASSERT_TRUE(found) << found.error().message();
+  EXPECT_EQ(found->timeline.microbatches, 3);
+  EXPECT_NE(to_trace(found->timeline, TraceOptions{}).find("\"microbatches_shown\":3"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace espalier::planner

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/timeline.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -151,7 +152,8 @@ Timeline timeline_of(const Plan& plan, const Program& program, const cost::Costs
   Timeline timeline;
   timeline.label = plan.label();
   timeline.iteration_ns = simulation.iteration_ns;
-  timeline.microbatches = program.schedule().microbatches;
+  for (const PipelineProgram& pipeline : program.pipelines)
+    timeline.microbatches = std::max(timeline.microbatches, pipeline.structure.schedule.microbatches);
   for (const RankClass& rank : program.ranks) timeline.ranks.push_back(recorder.rank(rank));
   return timeline;
 }

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/invariant.h"
 #include "sim/trace_text.h"
 
 namespace espalier {
@@ -289,6 +290,7 @@ std::vector<std::size_t> sizes(const Writer& writer, const Timeline& timeline, c
       text = "[";
       writer.span(text, *ranks[r], span, sample);
       const std::int64_t microbatch = span.microbatch;  // −1 if it has none
+      ESPALIER_CHECK(microbatch < timeline.microbatches);
       bytes[static_cast<std::size_t>(microbatch + 1)] += text.size() + 1;
     }
   }
