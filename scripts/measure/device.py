@@ -4,6 +4,8 @@ the host's and peaks are 0."""
 
 from __future__ import annotations
 
+import functools
+import subprocess
 import time
 
 import torch
@@ -18,6 +20,15 @@ def synchronize() -> None:
 
 def name() -> str:
     return torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
+
+
+@functools.lru_cache(maxsize=1)
+def driver() -> str:
+    """Returns the version of the GPU's driver, or "" without a GPU."""
+    if DEVICE.type != "cuda":
+        return ""
+    answer = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True)
+    return answer.stdout.strip()
 
 
 def reset_peaks() -> None:

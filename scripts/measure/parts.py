@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure parts of a training step on one GPU, in the order of cases.py: one JSON object a line.
 
-    python3 scripts/measure/parts.py --out parts.jsonl --limit-s 400 [CASE ...]
+    python3 scripts/measure/parts.py --out parts.jsonl --limit-s 400 [--series DATE] [CASE ...]
 
-Covers host time of blocks (FSDP2, Megatron-like, plain modules), attention by library, experts as a loop and as
-grouped products, training steps with LoRA, the loss in chunks, and optimizers.
+Covers host time of blocks (FSDP2, Megatron-like, plain modules), attention by library and inside packed documents,
+experts as a loop and as grouped products, training steps with LoRA, the loss in chunks, and optimizers. Also covers
+DeepSpeed's ZeRO, which needs the deepspeed package. Cases named transformers need transformers 5.
 
 Cases run in one process, one after the other. A case that fails loses only its own row: a process that ended or hangs
 is restarted with the remaining cases. No case starts once `--limit-s` is nearly used. `--smoke` shrinks every case
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import datetime
 import gc
 import json
 import os
@@ -26,7 +28,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cases import BLOCKS, PARTS, SMOKE  # noqa: E402
+from cases import BLOCKS, PARTS, SERIES, SMOKE  # noqa: E402
 
 HANGS_AFTER_S = 100
 RESERVED_S = 12  # part of the limit, kept for the case that runs when it is reached
@@ -43,7 +45,7 @@ if "--here" in sys.argv:  # the process that waits for the others needs no PyTor
     import operators
     import steps
     from decoder import Block, Shape, rotation
-    from device import DEVICE, looped, name as device_name, peaks, reset_peaks, synchronize
+    from device import DEVICE, driver, looped, name as device_name, peaks, reset_peaks, synchronize
     from steps import launches
 
 
@@ -162,9 +164,75 @@ def attention(row: dict, library: str, batch: int, heads: int, key_heads: int, s
     row["backward_tflops"] = round(2.5 * work / row["backward_s"] / 1e12, 1)
 
 
+def packed(row: dict, library: str, documents: list, heads: int, key_heads: int, head: int) -> None:
+    """Measures causal attention inside the documents of one packed sample."""
+    tokens = sum(documents)
+    inside = sum(length**2 for length in documents)
+    if library == "varlen":
+        from torch.nn.attention.varlen import varlen_attn
+
+        ends = torch.tensor([0, *documents], device=DEVICE).cumsum(0).to(torch.int32)
+        longest = max(documents)
+        query, key, value = (random(tokens, count, head).requires_grad_() for count in (heads, key_heads, key_heads))
+        gradient = random(tokens, heads, head)
+
+        def forward():
+            return varlen_attn(query, key, value, ends, ends, longest, longest, window_size=(-1, 0))
+    else:
+        from torch._functorch import config as differentiation
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        differentiation.donated_buffer = False  # the backward pass runs more than once
+        number = torch.repeat_interleave(torch.arange(len(documents), device=DEVICE), torch.tensor(documents, device=DEVICE))
+        mask = create_block_mask(lambda b, h, q, k: (q >= k) & (number[q] == number[k]), None, None, tokens, tokens, device=DEVICE)
+        attend = torch.compile(flex_attention, dynamic=False)
+        query, key, value, gradient = (random(1, tokens, count, head).transpose(1, 2).requires_grad_() for count in (heads, key_heads, key_heads, heads))
+
+        def forward():
+            return attend(query, key, value, block_mask=mask, enable_gqa=key_heads != heads)
+
+    work = 2 * heads * inside * head
+    with torch.no_grad():
+        row["forward_s"] = looped(forward, 0.1)
+    row["forward_tflops"] = round(work / row["forward_s"] / 1e12, 1)
+    output = forward()
+    row["backward_s"] = looped(lambda: torch.autograd.grad(output, (query, key, value), gradient, retain_graph=True), 0.1)
+    row["backward_tflops"] = round(2.5 * work / row["backward_s"] / 1e12, 1)
+
+
+def of_transformers(how: str, hidden: int, intermediate: int, experts: int, chosen: int) -> nn.Module:
+    """Returns the mixture of experts of transformers 5, which loops over the experts or has grouped products."""
+    import transformers
+
+    common = {"hidden_size": hidden, "num_experts_per_tok": chosen, "hidden_act": "silu"}
+    with torch.device(DEVICE):
+        if experts == 8:
+            from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock as Mixture
+
+            settings = transformers.MixtralConfig(**common, intermediate_size=intermediate, num_local_experts=experts)
+        else:
+            from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeSparseMoeBlock as Mixture
+
+            settings = transformers.Qwen3MoeConfig(**common, moe_intermediate_size=intermediate, num_experts=experts, norm_topk_prob=True)
+        settings._experts_implementation = {"looped": "eager", "grouped": "grouped_mm"}[how]
+        mixture = Mixture(settings).to(torch.bfloat16)
+    with torch.no_grad():
+        for parameter in mixture.parameters():
+            parameter.normal_(0.0, 0.02)
+    return mixture
+
+
 def experts(row: dict, how: str, tokens: int, hidden: int, intermediate: int, experts: int, chosen: int) -> None:
     """Measures a router and its experts, run one after the other (as transformers 4 does) or as grouped products over
     sorted tokens (as torchtitan does)."""
+    if how.startswith("transformers-"):
+        import transformers
+
+        mixture = of_transformers(how.removeprefix("transformers-"), hidden, intermediate, experts, chosen)
+        states, gradient = random(1, tokens, hidden).requires_grad_(), random(1, tokens, hidden)
+        row["transformers"] = transformers.__version__
+        row |= both_ways(lambda: mixture(states), [states, *mixture.parameters()], gradient)
+        return
     router = random(experts, hidden, scale=hidden**-0.5).requires_grad_()
     x, gradient = random(tokens, hidden).requires_grad_(), random(tokens, hidden)
     if how == "looped":
@@ -248,6 +316,12 @@ def optimizer(row: dict, how: str, precision: str, layers: int, hidden: int, int
     row["launches"] = sum(launches(run)["calls"].values())
 
 
+def under_zero(row: dict, **arguments) -> None:
+    import zero
+
+    row |= zero.measured(**arguments)
+
+
 def step(row: dict, smoke: bool) -> None:
     case = steps.CASES[row["case"]]
     if smoke:
@@ -260,11 +334,15 @@ def step(row: dict, smoke: bool) -> None:
 
 
 def measured(case: dict, smoke: bool) -> dict:
-    row = {**case, "device": device_name(), "torch": torch.__version__}
+    row = {**case, "measured": datetime.date.today().isoformat(), "device": device_name(), "driver": driver(), "torch": torch.__version__}
     arguments = {key: value for key, value in case.items() if key not in ("case", "part")}
     if smoke:
         arguments = {key: min(value, SMOKE[key]) if key in SMOKE else value for key, value in arguments.items()}
-    run = {"launch": launch, "block": block, "attention": attention, "experts": experts, "loss": loss, "optimizer": optimizer}
+        if case["part"] == "zero":
+            steps.SHAPES[case["shape"]] = Shape(2, 128, 2, 1, 256, 512)
+        if case["part"] == "packed":
+            arguments["documents"] = [64, 192]
+    run = {"launch": launch, "block": block, "attention": attention, "packed": packed, "experts": experts, "loss": loss, "optimizer": optimizer, "zero": under_zero}
     begin = time.perf_counter()
     torch.manual_seed(1)
     try:
@@ -308,10 +386,11 @@ def written(path: str) -> list[dict]:
 
 
 def brief(row: dict) -> str:
-    numbers = [f"{key[:-2]} {row[key] * 1e3:.3f} ms" for key in ("host_block_s", "forward_s", "backward_s", "step_s", "host_s", "time_s") if key in row]
+    numbers = [f"{key[:-2]} {row[key] * 1e3:.3f} ms" for key in ("host_block_s", "forward_s", "backward_s", "step_s", "update_s", "host_s", "time_s") if key in row]
     numbers += [f"{key} {row[key]:.4g}" for key in ("forward_tflops", "backward_tflops", "launches_block", "relative_error") if key in row]
     numbers += [f"{key} {value:.2f}" for key, value in row.items() if key.endswith("_us")]
     numbers += [f"peak {row['peak_allocated'] / 2**30:.2f} GiB"] if "peak_allocated" in row else []
+    numbers += [f"{key.removesuffix('_peak_allocated')} {row[key] / row['parameters']:.2f} bytes a parameter" for key in row if key.endswith("_peak_allocated")]
     return f"{row['case']}: " + ", ".join([*numbers, *([row["error"][:110]] if "error" in row else [])]) + f" [{row.get('case_wall_s', 0)} s]"
 
 
@@ -321,12 +400,14 @@ def main() -> int:
     parser.add_argument("--limit-s", type=float, default=400)
     parser.add_argument("--smoke", action="store_true", help="tiny sizes")
     parser.add_argument("--here", action="store_true", help="measure in this process")
-    parser.add_argument("case", nargs="*", choices=[*(case["case"] for case in PARTS), []], help="all without one")
+    parser.add_argument("--series", choices=SERIES, default=list(SERIES)[-1], help="its cases are measured if none is named (default: the latest)")
+    parser.add_argument("case", nargs="*", choices=[*(case["case"] for case in PARTS), []], help="the series without one")
     arguments = parser.parse_args()
     end = time.time() + arguments.limit_s
     if arguments.here:
         return here(arguments, end)
-    left = arguments.case or [case["case"] for case in PARTS]
+    wanted = arguments.case or [case["case"] for case in SERIES[arguments.series]]
+    left = wanted
     shown = 0
     while True:
         done = {row["case"] for row in written(arguments.out)}
@@ -359,7 +440,7 @@ def main() -> int:
     rows = written(arguments.out)
     for row in rows[shown:]:
         print(brief(row))
-    print(f"{sum('error' not in row for row in rows)} measured, {sum('error' in row for row in rows)} with an error, {len(PARTS) - len(rows)} of all cases not run")
+    print(f"{sum('error' not in row for row in rows)} measured, {sum('error' in row for row in rows)} with an error, {len(set(wanted) - {row['case'] for row in rows})} not run")
     return 0
 
 

@@ -3,11 +3,12 @@
 """Predict the cases of cases.py with the public commands of espalier, or compare such predictions with the
 measurements of parts.py.
 
-    python3 scripts/measure/predict.py --espalier build/espalier > data/own/predictions_h100_2026-11.csv
+    python3 scripts/measure/predict.py --espalier build/espalier [--series DATE] > predictions.csv
     python3 scripts/measure/predict.py --compare data/own/parts_h100.jsonl data/own/predictions_h100_2026-11.csv
 
 A row names its quantity, the job and the options of `espalier estimate`; times of operators are those of `espalier
-simulate --detail` for the same plan. A case that no command predicts has a row with the reason and no number.
+simulate --detail` for the same plan. A case that no command predicts has a row with the reason and no number. The
+series is the latest of cases.py unless one is named.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cases import BLOCKS, PARTS  # noqa: E402
+import records  # noqa: E402
+from cases import BLOCKS, PARTS, SERIES  # noqa: E402
 
 COLUMNS = ["case", "quantity", "predicted", "job", "options", "reason"]
 
@@ -108,12 +110,13 @@ def of_block(tool: Espalier, case: dict):
         raise Refused("nothing is sent in the measurement; a predicted step of 8 ranks has its collectives")
     engine = "megatron-lm-2023" if case["style"] == "megatron" else "torchtitan-compile" if case["compiled"] else "fsdp2"
     passes = []
-    for layers in (24, 8):
+    most = 24 if case["hidden"] < 4096 else 12  # 24 blocks of 4,096 do not fit
+    for layers in (most, 8):
         job, options = job_of(llama(layers, case["hidden"], case["hidden"] // 64, case["hidden"] // 64, case["hidden"] * 11 // 4 // 16 * 16, 1024), case["tokens"], 1, engine)
         options[-1] = case.get("recompute", "none")
         passes.append(of_passes(tool.predicted(job, options)[1]))
     for quantity, more, fewer in zip(("forward_block_s", "backward_block_s"), *passes):
-        yield quantity, (more - fewer) / 16, job, options
+        yield quantity, (more - fewer) / (most - 8), job, options
 
 
 def of_attention(tool: Espalier, case: dict):
@@ -133,20 +136,58 @@ def of_attention(tool: Espalier, case: dict):
         yield quantity, value, job, options
 
 
+def of_packed(tool: Espalier, case: dict):
+    if case["library"] != "varlen":
+        raise Refused(f"no engine for H100 runs attention of library {case['library']}")
+    counts = {length: case["documents"].count(length) for length in sorted(set(case["documents"]))}
+    lengths = {"histogram": [[length, count] for length, count in counts.items()], "packing": "packed"}
+    job, options = job_of(llama(1, case["heads"] * case["head"], case["heads"], case["key_heads"], 1024, 1024), sum(case["documents"]), 1, "deepspeed", lengths=lengths)
+    times = of_operators(tool.predicted(job, options)[1], lambda name: name == "attn.core")
+    for quantity, value in zip(("forward_s", "backward_s"), times):
+        yield quantity, value, job, options
+
+
+def of_zero(tool: Espalier, case: dict):
+    if case["accumulation"] != "bf16":
+        raise Refused("no option of the engine stands for gradients accumulated in fp32")
+    if case["buckets"] != "default":
+        raise Refused("no option of the engine stands for the sizes of buckets")
+    ranks, stage = case["ranks"], case["stage"]
+    job, options = job_of(llama(*shape_of(case["shape"]).values()), case["sequence"], ranks * case["micro_batches"], "deepspeed")
+    job["cluster"]["devices_per_node"] = ranks
+    # A single rank shards nothing: the space has no ZeRO there.
+    options = ["--micro-batch", "1", "--zero", str(stage if ranks > 1 else 0), "--overlap", "grad,param" if ranks > 1 and stage == 3 else "none", "--recompute", "none"]
+    prediction, events = tool.predicted(job, options)
+    yield "peak_reserved", prediction["peak_memory_bytes"], job, options
+    if ranks == 1:
+        yield "step_s", prediction["iteration_s"], job, options
+        update = sum(event["dur"] for event in events if event["name"] == "optimizer") / 1e6
+        yield "update_s", update - prediction.get("step_host_s", 0), job, options
+
+
 def of_experts(tool: Espalier, case: dict):
-    job, options = job_of(mixture(case), 2048, case["tokens"] // 2048, "deepspeed" if case["how"] == "looped" else "fsdp2")
+    engine = {"looped": "deepspeed", "grouped": "fsdp2", "transformers-looped": "deepspeed", "transformers-grouped": "deepspeed+grouped-experts"}[case["how"]]
+    job, options = job_of(mixture(case), 2048, case["tokens"] // 2048, engine)
     events = tool.predicted(job, options)[1]  # looped: refused by rule DS-EXPERT-LOOP
     parts = ("mlp.router", "mlp.dispatch", "mlp.expert", "mlp.combine")
     for quantity, value in zip(("forward_s", "backward_s"), of_operators(events, lambda name: name.startswith(parts))):
         yield quantity, value, job, options
 
 
+def shape_of(name: str) -> dict:
+    """Returns the dimensions of a shape of steps.py."""
+    return next(case["dimensions"] for case in records.cases() if case["shape"] == name)
+
+
 def of_step(tool: Espalier, case: dict):
-    how = case["case"].removeprefix("1b-4k-2-")
+    run = next(one for one in records.cases() if one["case"] == case["case"])
+    how = case["case"].removeprefix(f"{run['shape']}-{run['sequence'] // 1024}k-{run['samples']}-")
     linears = {"qv": ["q_proj", "v_proj"], "all": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]}
     training = {"adapter": {"kind": "lora", "rank": 16, "alpha": 32, "targets": linears[how.split("-")[1]]}} if "lora" in how else {}
     engine = "fsdp2+chunked-loss" if "chunked" in how else "fsdp2" if "lora" in how else "fsdp2+bf16-states"
-    job, options = job_of(llama(16, 2048, 32, 8, 8192, 128256), 4096, 2, engine, **training)
+    if run["compiled"]:
+        engine = "torchtitan-compile+bf16-states"
+    job, options = job_of(llama(*run["dimensions"].values()), run["sequence"], run["samples"], engine, **training)
     options[-1] = "full" if how.endswith("-full") else "none"
     prediction = tool.predicted(job, options)[0]
     yield "step_s", prediction["iteration_s"], job, options
@@ -179,7 +220,7 @@ def of_optimizer(tool: Espalier, case: dict):
     yield "time_s", update - prediction.get("step_host_s", 0), job, options
 
 
-PREDICT = {"launch": of_launch, "block": of_block, "attention": of_attention, "experts": of_experts, "step": of_step, "loss": of_loss, "optimizer": of_optimizer}
+PREDICT = {"launch": of_launch, "block": of_block, "attention": of_attention, "packed": of_packed, "zero": of_zero, "experts": of_experts, "step": of_step, "loss": of_loss, "optimizer": of_optimizer}
 MEASURED = {  # rows of parts.py that differ from their quantity
     "forward_block_s": lambda row, rows: row["forward_s"] / BLOCKS,
     "backward_block_s": lambda row, rows: row["backward_s"] / BLOCKS,
@@ -188,17 +229,17 @@ MEASURED = {  # rows of parts.py that differ from their quantity
 }
 
 
-def predict(program: str) -> None:
+def predict(program: str, series: str) -> None:
     tool = Espalier(program)
     repository = pathlib.Path(__file__).resolve().parent
     calibration = json.loads(tool.run("estimate", "-", "--json", text=json.dumps(job_of(llama(1, 256, 4, 4, 704, 1024), 256, 1, "fsdp2")[0])))["made_by"]["calibration"]
     commit = subprocess.run(["git", "-C", str(repository), "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True).stdout.strip()
     print(f"# source: scripts/measure/predict.py with {tool.run('version').strip()}, commit {commit}, calibration {calibration}, before the measurement: one NVIDIA H100 80GB HBM3, the device's usual host (DGX)")
-    print("# seconds and bytes. job: of `espalier estimate - OPTIONS`; operators by `espalier simulate plan.json --detail`; block: the difference between 24 and 8 blocks over 16, its "
+    print("# seconds and bytes. job: of `espalier estimate - OPTIONS`; operators by `espalier simulate plan.json --detail`; block: the difference between 24 (4,096 wide: 12) and 8 blocks over their number, its "
           "job has 8; optimizer: without the host between steps")
     writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for case in PARTS:
+    for case in SERIES[series]:
         try:
             for quantity, value, job, options in PREDICT[case["part"]](tool, case):
                 writer.writerow({"case": case["case"], "quantity": quantity, "predicted": f"{value:.6g}" if quantity.endswith("_s") else int(value),
@@ -232,7 +273,7 @@ def compare(measured: str, predicted: str) -> None:
         print(f"{name}: {len(values)} compared, predicted / measured {min(values):.2f} to {max(values):.2f}, median {statistics.median(values):.2f}")
     for case, row in rows.items():
         if not any(prediction["case"] == case and prediction["quantity"] for prediction in predictions):
-            numbers = ", ".join(f"{key} {row[key] * 1e3:.4g} ms" for key in ("forward_s", "backward_s", "host_block_s", "time_s") if key in row)
+            numbers = ", ".join(f"{key} {row[key] * 1e3:.4g} ms" for key in ("forward_s", "backward_s", "host_block_s", "time_s", "step_s", "update_s") if key in row)
             numbers += ", ".join(f"{key} {value:.2f}" for key, value in row.items() if key.endswith("_us"))
             print(f"not predicted: {case}: {numbers or row.get('error', '')[:100]}")
 
@@ -241,11 +282,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--espalier", default="build/espalier", help="the program")
     parser.add_argument("--compare", nargs=2, metavar=("PARTS.jsonl", "PREDICTIONS.csv"))
+    parser.add_argument("--series", choices=SERIES, default=list(SERIES)[-1], help="date of the series to predict (default: the latest)")
     arguments = parser.parse_args()
     if arguments.compare:
         compare(*arguments.compare)
     else:
-        predict(arguments.espalier)
+        predict(arguments.espalier, arguments.series)
     return 0
 
 

@@ -36,6 +36,7 @@ from device import DEVICE, name as device_name, peaks, reset_peaks, synchronize 
 SHAPES = {
     "350m": Shape(24, 1024, 16, 16, 2816, 32000),
     "1b": Shape(16, 2048, 32, 8, 8192, 128256),
+    "1b-8-layers": Shape(8, 3072, 24, 8, 8192, 32000),
     "3b": Shape(28, 3072, 24, 8, 8192, 32000),
     "8b": Shape(32, 4096, 32, 8, 14336, 128256),
     "8b-8-layers": Shape(8, 4096, 32, 8, 14336, 32000),
@@ -83,6 +84,10 @@ CASES = {
     "1b-4k-2-lora-qv-chunked-loss": Case("1b", 4096, 2, sharded=False, adapter="qv", loss="chunked"),
     "1b-4k-2-lora-all": Case("1b", 4096, 2, sharded=False, adapter="all"),
     "1b-4k-2-lora-all-full": Case("1b", 4096, 2, recompute="full", sharded=False, adapter="all"),
+    "1b-8-layers-4k-2-plain": Case("1b-8-layers", 4096, 2, sharded=False),
+    "1b-8-layers-4k-2-plain-full": Case("1b-8-layers", 4096, 2, recompute="full", sharded=False),
+    "1b-8-layers-4k-2-plain-compiled": Case("1b-8-layers", 4096, 2, compiled=True, sharded=False),
+    "1b-8-layers-16k-1-plain-full": Case("1b-8-layers", 16384, 1, recompute="full", sharded=False),
     "1b-8k-1-full": Case("1b", 8192, 1, recompute="full"),
     "3b-4k-1-full": Case("3b", 4096, 1, recompute="full"),
     "3b-4k-2-full": Case("3b", 4096, 2, recompute="full"),
