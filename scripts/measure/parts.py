@@ -5,8 +5,8 @@
     python3 scripts/measure/parts.py --out parts.jsonl --limit-s 400 [--series DATE] [CASE ...]
 
 Covers host time of blocks (FSDP2, Megatron-like, plain modules), attention by library and inside packed documents,
-experts as a loop and as grouped products, training steps with LoRA, the loss in chunks, and optimizers. Also covers
-DeepSpeed's ZeRO, which needs the deepspeed package. Cases named transformers need transformers 5.
+and experts as a loop and as grouped products. Training steps with LoRA, the loss in chunks and optimizers follow.
+Cases of DeepSpeed's ZeRO need the deepspeed package, cases named transformers need transformers 5.
 
 Cases run in one process, one after the other. A case that fails loses only its own row: a process that ended or hangs
 is restarted with the remaining cases. No case starts once `--limit-s` is nearly used. `--smoke` shrinks every case

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training step of the decoder under DeepSpeed's ZeRO: peak memory of each phase, and the blocks that are live at
-the peak of the update. Needs the deepspeed package, of which no compiled operator is used.
+the peak of the update. Needs the deepspeed package without its compiled operators (DS_BUILD_OPS=0 pip install).
 
 With `ranks` above one the process group is torch's fake one (steps.py). Memory is then that of one rank, and times are
 not reported.
