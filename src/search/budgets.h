@@ -30,14 +30,19 @@ inline constexpr Budget<std::size_t> kMostAcrossSets{"most-across-sets", 64,
                                                      "parts of the cluster that are searched for plans across node groups", true};
 inline constexpr Budget<std::size_t> kMostAcrossChoices{"most-across-choices", 200'000,
                                                         "layer choices bounded for plans across node groups", true};
-inline constexpr Budget<std::size_t> kTriedOfJoined{"tried-of-joined", 32,
+inline constexpr Budget<std::int64_t> kMostPartDevices{
+    "most-part-devices", 960'000, "devices of all plans priced on parts; small clusters get more than most-part-prices", true};
+inline constexpr Budget<std::int64_t> kMostRefinedPrices{
+    "most-refined-prices", 1'000, "priced plans with other micro-batches and schedules than the best plan across node groups",
+    true};
+inline constexpr Budget<std::size_t> kTriedOfJoined{"tried-of-joined", 128,
                                                     "plans of a part's best network tried on its own network", true};
 
 inline constexpr Budget<std::size_t> kMostPipelineGroups{"most-pipeline-groups", 5,
                                                          "node groups; with more, concurrent pipelines are not searched", true};
 inline constexpr Budget<std::size_t> kMostColumns{
     "most-columns", 6, "pipelines of a group from one search, each with a different number of samples per micro-batch", true};
-inline constexpr Budget<std::int64_t> kMostExactSearches{"most-exact-searches", 96,
+inline constexpr Budget<std::int64_t> kMostExactSearches{"most-exact-searches", 400,
                                                          "searches of one group with one number of samples", true};
 inline constexpr Budget<std::int64_t> kMostExactChoices{"most-exact-choices", 1'200'000,
                                                         "layer choices bounded in all of these searches", true};
@@ -48,6 +53,8 @@ inline constexpr Budget<std::size_t> kMostCombinations{"most-combinations", 20'0
 inline constexpr Budget<std::size_t> kMostJudged{"most-judged", 48,
                                                  "sets of pipelines that are simulated, in order of their estimates", true};
 inline constexpr Budget<std::int64_t> kMostSplits{"most-splits", 400, "plans simulated to improve the best set", true};
+inline constexpr Budget<std::size_t> kImprovedSplits{"improved-splits", 4,
+                                                     "sets of pipelines with different samples that are improved", true};
 inline constexpr Budget<double> kMostEnumerated{"most-enumerated", 6'000,
                                                 "configurations times samples up to which all pipelines are enumerated", true};
 inline constexpr Budget<std::size_t> kMostPipelineSets{"most-pipeline-sets", 200'000,
@@ -74,8 +81,12 @@ inline constexpr Budget<double> kMostUnitSets{"most-unit-sets", 0x1p28,
                                               "sets of units; on clusters with more, chains of stages are not searched", true};
 inline constexpr Budget<std::int64_t> kMostUnits{"most-units", 32, "units into which a node group is cut for chains of stages",
                                                  true};
-inline constexpr Budget<std::size_t> kKeptGrouped{"kept-grouped", 16, "chains that are kept for other schedules", true};
-inline constexpr Budget<std::size_t> kRefinedGrouped{"refined-grouped", 4, "chains of different sizes that are refined", true};
+inline constexpr Budget<std::size_t> kMostChains{"most-chains", 128, "chains of one micro-batch size that are simulated", true};
+inline constexpr Budget<std::size_t> kKeptGrouped{"kept-grouped", 64, "chains that are kept for other schedules", true};
+inline constexpr Budget<std::size_t> kRefinedGrouped{"refined-grouped", 16, "chains of different sizes that are refined", true};
+inline constexpr Budget<std::size_t> kRefinedZeroBubble{"refined-zero-bubble", 6, "chains under ZB-H1 that are refined", true};
+inline constexpr Budget<std::size_t> kRepairedGrouped{
+    "repaired-grouped", 4, "chains that do not fit whose changes are tried, for each micro-batch size", true};
 inline constexpr Budget<std::int64_t> kMostChanges{"most-changes", 2'000, "changes judged for each refined chain", true};
 inline constexpr Budget<std::int64_t> kMostLooked{"most-looked", 500'000,
                                                   "stages prepended to close the chains, over all micro-batch sizes", true};

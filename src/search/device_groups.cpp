@@ -41,6 +41,8 @@ class ChainsSearch {
   [[nodiscard]] bool countable() const;
   /// Returns all sizes of micro-batches that have options.
   [[nodiscard]] std::vector<Size> sizes_with_options();
+  /// Tries changes of the chains with the least bounds, none of which fits.
+  void repair(const Size& size, const std::vector<solve::GroupedPipeline>& chains);
   /// Finds first plans from a few partial ones.
   void glance(Size& size);
   void search_size(Size& size);
@@ -201,6 +203,11 @@ void ChainsSearch::glance(Size& size) {
   if (!best.chain.empty()) kept_.push_back(std::move(best));
 }
 
+void ChainsSearch::repair(const Size& size, const std::vector<solve::GroupedPipeline>& chains) {
+  for (std::size_t i = 0; i < std::min(chains.size(), kRepairedGrouped.value); ++i)
+    if (chains[i].bound_ns < context_.best_ns()) refine(size, {size.samples, chains[i].stages, context_.best_ns()});
+}
+
 void ChainsSearch::search_size(Size& size) {
   solve::DeviceGroupsProblem numbers = size.numbers;
   if (how_.cutoff) numbers.cutoff_ns = context_.best_ns();
@@ -222,7 +229,7 @@ void ChainsSearch::search_size(Size& size) {
   size.bound_ns = found.lower_bound_ns;
   const std::int64_t known = context_.best_ns();
   Kept best = judge_all(size, found.candidates, found.candidates.size());
-  if (best.chain.empty()) return;
+  if (best.chain.empty()) return repair(size, found.candidates);
   if (best.iteration_ns < known)
     refine(size, std::move(best));
   else
@@ -246,7 +253,7 @@ void ChainsSearch::close() {
 }
 
 void ChainsSearch::zero_bubble() {
-  Kept best;
+  std::vector<Kept> found;
   const std::vector<Kept> starts = good_;
   for (const Kept& start : starts) {
     const Size& size = size_of(start.samples);
@@ -254,9 +261,11 @@ void ChainsSearch::zero_bubble() {
     if (!chain || context_.stopped()) continue;
     ++out_.candidates;
     const std::int64_t ns = judge(size.options, *chain, start.samples, ChainSchedule::zero_bubble);
-    if (ns > 0 && (best.iteration_ns == 0 || ns < best.iteration_ns)) best = {start.samples, start.chain, ns};
+    if (ns > 0) found.push_back({start.samples, start.chain, ns});
   }
-  if (best.iteration_ns > 0) refine(size_of(best.samples), best, ChainSchedule::zero_bubble);
+  std::stable_sort(found.begin(), found.end(), [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
+  if (found.size() > kRefinedZeroBubble) found.resize(kRefinedZeroBubble);
+  for (const Kept& start : found) refine(size_of(start.samples), start, ChainSchedule::zero_bubble);
   close_zero_bubble();
 }
 

@@ -7,13 +7,14 @@
 // solve/device_group_chains.h searches the chains of stages under its bound, those of the lowest bound first.
 // Candidates whose bound is below the incumbent are built as plans and judged: they are priced, lowered and
 // simulated, and every rank's memory is checked against its own device. Sizes are searched by rising estimate, so
-// that an early incumbent is a good one. The incumbent is refined at once by single changes. Plans of other sizes are
-// not searched unless their bound is kWorthPermille below it. The lower bound of the phase is the least of the bounds
-// that the solver proves for each size under that cutoff.
+// that an early incumbent is a good one. The incumbent is refined at once by single changes, the best plans of other
+// sizes at the end. Where no candidate of a size fits, changes of the first candidates are tried. Plans of other sizes
+// are not searched unless their bound is kWorthPermille below it. The lower bound of the phase is the least of the
+// bounds that the solver proves for each size under that cutoff.
 //
-// If the job names schedules including ZB-H1, the best chains, and changes of the best one, also run under ZB-H1. Its
-// bound needs the chains whose own work leaves them below the best plan. Where these are few, each is simulated and
-// the bound covers them all (group_closing.h). Otherwise the bound is the time of all work (work_bound.h).
+// If the job names schedules including ZB-H1, the best chains, and changes of the best of these, also run under ZB-H1.
+// Its bound needs the chains whose own work leaves them below the best plan. Where these are few, each is simulated
+// and the bound covers them all (group_closing.h). Otherwise the bound is the time of all work (work_bound.h).
 #pragma once
 
 #include <cstdint>
@@ -49,7 +50,7 @@ struct GroupedOutcome : PhaseOutcome {
 /// Gain that the bound must promise before plans of another size are searched.
 inline constexpr std::int64_t kWorthPermille = 3;
 /// Range above the best plan within which plans of other sizes are refined.
-inline constexpr std::int64_t kRefinedPermille = 20;
+inline constexpr std::int64_t kRefinedPermille = 150;
 
 GroupedOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options);
 

@@ -138,6 +138,7 @@ solve::DeviceGroupsProblem solver_problem(const Problem& problem, const StageOpt
   numbers.send_ns = options.send_ns;
   numbers.microbatches = problem.training.global_batch / samples;
   numbers.slack_permille = kSlackPermille;
+  numbers.candidates = kMostChains;
   numbers.all_units = problem.space.devices == DeviceChoice::all;
   if (const auto pp = problem.space.limits.find(Dimension::pp); pp != problem.space.limits.end())
     numbers.max_stages = static_cast<std::int32_t>(std::min<std::int64_t>(numbers.max_stages, pp->second));

@@ -11,7 +11,7 @@
 
 namespace espalier::search {
 
-inline constexpr std::int64_t kSlackPermille = 5;  ///< range of candidates of one size above its least bound
+inline constexpr std::int64_t kSlackPermille = 100;  ///< range of candidates of one size above its least bound
 
 using Chain = std::vector<solve::GroupedStage>;
 

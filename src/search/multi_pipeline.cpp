@@ -8,6 +8,8 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "base/infinity.h"
 #include "base/invariant.h"
@@ -65,8 +67,11 @@ class MultiPipelineSearch {
   const std::vector<Alone>& exact(std::size_t group, std::int64_t samples);
   void search_exact(std::size_t group, std::int64_t nodes, std::int64_t samples, std::vector<Alone>& out);
   /// Moves samples between two pipelines of a plan and gives both the configurations that suit them.
-  void improve_exact();
-  bool improve_exact_once();
+  void improve_exact(GroupedCandidate plan);
+  /// Applies the first such move that is faster; returns false if there is none.
+  bool improve_exact_once(GroupedCandidate& plan);
+  /// Moves samples between the pipelines of the fastest plans.
+  void improve_best(std::vector<std::pair<std::int64_t, const SampleSplit*>> judged);
   [[nodiscard]] std::vector<SampleSplit> deals();
   void extend(std::vector<const PipelineChoice*>& chosen, std::size_t group, std::vector<SampleSplit>& out);
   [[nodiscard]] Plan plan_of(const SampleSplit& deal) const;
@@ -74,7 +79,7 @@ class MultiPipelineSearch {
   std::int64_t judge(const SampleSplit& deal);
   std::int64_t judge(Plan plan);
   [[nodiscard]] Plan beside_each_other(const std::vector<const Pipeline*>& pipelines) const;
-  void improve(SampleSplit deal, std::int64_t ns);
+  GroupedCandidate improve(SampleSplit deal, std::int64_t ns);
   void thin_columns();
   /// Judges all plans of several pipelines that may be faster than the best, where these are few. Returns false if
   /// they are not.
@@ -172,7 +177,8 @@ const std::vector<Alone>& MultiPipelineSearch::exact(std::size_t group, std::int
 }
 
 /// Returns numbers of samples near the share. These are multiples of powers of two and of divisors of the number of
-/// devices. The nearest multiples of the number of devices are included at any distance.
+/// devices. The nearest multiples of the number of devices are included at any distance, others in steps away from the
+/// share: a group whose numbers of samples divide badly trains less than its share.
 std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, std::int64_t batch) {
   std::vector<std::int64_t> out;
   for (std::int64_t step = 1; step <= std::max<std::int64_t>(16, devices); ++step)
@@ -181,6 +187,10 @@ std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, 
         if (near >= 1 && near < batch && (step == devices || std::abs(near - share) * 8 <= std::max<std::int64_t>(share, 8)) &&
             std::find(out.begin(), out.end(), near) == out.end())
           out.push_back(near);
+  for (const double factor : {0.7, 0.8, 0.9, 1.1, 1.2, 1.35}) {
+    const std::int64_t far = std::llround(static_cast<double>(share) * factor / static_cast<double>(devices)) * devices;
+    if (far >= 1 && far < batch && std::find(out.begin(), out.end(), far) == out.end()) out.push_back(far);
+  }
   return out;
 }
 
@@ -253,33 +263,49 @@ void MultiPipelineSearch::add_missing() {
   }
 }
 
-bool MultiPipelineSearch::improve_exact_once() {
-  const std::vector<Pipeline> pipelines = out_.best->pipelines;
-  const std::int64_t before = out_.best->iteration_ns;
+bool MultiPipelineSearch::improve_exact_once(GroupedCandidate& plan) {
+  const std::vector<Pipeline>& pipelines = plan.pipelines;
   const std::int64_t batch = problem_.training.global_batch;
   const auto group_of = [&](const Pipeline& p) { return problem_.cluster->group_of(p.stages.front().devices.front().first); };
   for (const std::int64_t moved : {1, 2, 3, 4, 6, 8, 12, 16, 0})
     for (std::size_t from = 0; from < pipelines.size(); ++from)
       for (std::size_t to = 0; to < pipelines.size(); ++to) {
         if (from == to || pipelines[from].samples <= moved || (moved > 8 && moved * 16 > batch) || context_.stopped()) continue;
+        GroupedCandidate best = plan;
         for (const Alone& a : exact(group_of(pipelines[from]), pipelines[from].samples - moved)) {
-          if (a.alone_ns >= out_.best->iteration_ns) break;
+          if (a.alone_ns >= best.iteration_ns) break;
           for (const Alone& b : exact(group_of(pipelines[to]), pipelines[to].samples + moved)) {
-            if (b.alone_ns >= out_.best->iteration_ns) break;
+            if (b.alone_ns >= best.iteration_ns) break;
             std::vector<const Pipeline*> chosen;
             for (const Pipeline& p : pipelines) chosen.push_back(&p);
             chosen[from] = &a.pipeline;
             chosen[to] = &b.pipeline;
-            judge(beside_each_other(chosen));
+            Plan tried = beside_each_other(chosen);
+            const std::int64_t ns = judge(tried);
+            if (ns > 0 && ns < best.iteration_ns) best = {std::move(tried.pipelines), ns};
           }
         }
-        if (out_.best->iteration_ns < before) return true;
+        if (best.iteration_ns == plan.iteration_ns) continue;
+        plan = std::move(best);
+        return true;
       }
   return false;
 }
 
-void MultiPipelineSearch::improve_exact() {
-  while (out_.best && !context_.stopped() && improve_exact_once()) {
+void MultiPipelineSearch::improve_exact(GroupedCandidate plan) {
+  while (!context_.stopped() && improve_exact_once(plan)) {
+  }
+}
+
+void MultiPipelineSearch::improve_best(std::vector<std::pair<std::int64_t, const SampleSplit*>> judged) {
+  std::stable_sort(judged.begin(), judged.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::set<std::vector<std::int64_t>> seen;  // samples of each group
+  for (const auto& [ns, split] : judged) {
+    if (seen.size() >= kImprovedSplits || context_.stopped()) break;
+    std::vector<std::int64_t> samples(columns_.size(), 0);
+    for (std::size_t k = 0; k < split->columns.size(); ++k)
+      samples[split->columns[k]->group] = split->microbatches[k] * split->columns[k]->estimate.samples;
+    if (seen.insert(samples).second) improve_exact(improve(*split, ns));
   }
 }
 
@@ -363,7 +389,7 @@ std::int64_t MultiPipelineSearch::judge(Plan plan) {
   return context_.offer(plan.pipelines, judged) ? judged.iteration_ns : 0;
 }
 
-void MultiPipelineSearch::improve(SampleSplit deal, std::int64_t ns) {
+GroupedCandidate MultiPipelineSearch::improve(SampleSplit deal, std::int64_t ns) {
   const std::int64_t before = out_.simulations;
   for (bool better = true; better && !context_.stopped() && out_.simulations - before < kMostSplits;) {
     better = false;
@@ -383,6 +409,7 @@ void MultiPipelineSearch::improve(SampleSplit deal, std::int64_t ns) {
         better = true;
       }
   }
+  return {plan_of(deal).pipelines, ns};
 }
 
 /// Holds the pipelines of each group with each number of samples, alone, by time, and selects which of them to
@@ -514,20 +541,19 @@ MultiPipelineOutcome MultiPipelineSearch::run(const SingleGroupOutcome& alone) {
   if (!context_.stopped()) add_shares(alone);
   if (!context_.stopped()) add_missing();
   thin_columns();
-  std::optional<SampleSplit> best;
-  std::int64_t best_ns = 0;
+  std::int64_t best_ns = INT64_MAX;
   std::size_t judged = 0;
   const std::vector<SampleSplit> all = deals();
+  std::vector<std::pair<std::int64_t, const SampleSplit*>> fitting;
   for (const SampleSplit& deal : all) {
     if (judged++ >= kMostJudged || context_.stopped()) break;
-    if (best && deal.estimate_ns > 1.2 * static_cast<double>(best_ns)) break;
+    if (!fitting.empty() && deal.estimate_ns > 1.2 * static_cast<double>(best_ns)) break;
     const std::int64_t ns = judge(deal);
-    if (ns == 0 || (best && ns >= best_ns)) continue;
-    best = deal;
-    best_ns = ns;
+    if (ns == 0) continue;
+    fitting.emplace_back(ns, &deal);
+    best_ns = std::min(best_ns, ns);
   }
-  if (best) improve(*best, best_ns);
-  improve_exact();
+  improve_best(std::move(fitting));
   out_.lower_bound_ns = std::min(floor_ns_, context_.best_ns());
   if (!context_.stopped() && close(alone))
     out_.lower_bound_ns = context_.best_ns();

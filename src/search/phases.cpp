@@ -209,6 +209,9 @@ std::int64_t beaten_ns(const PhaseState& s) {
   return best_ns == 0 ? INT64_MAX : best_ns;
 }
 
+/// Chains of a part are searched up to this part above the best plan, since changes of them may be faster.
+constexpr std::int64_t kPartRoom = 20;
+
 /// Repeats a phase on fewer groups. Its bound covers these already, so a limit may leave them out, and no part is
 /// searched where the phase has shown that no plan of the cluster is faster.
 template <typename Run>
@@ -266,7 +269,7 @@ void run_device_groups(PhaseState& s, PhaseReport& out) {
   if (s.classes == nullptr)
     repeat_on_fewer_groups(s, found, [&](const Problem& part, const NodeSet&, std::int64_t incumbent_ns) {
       DeviceGroupsOptions own = how;
-      own.incumbent_ns = incumbent_ns;
+      own.incumbent_ns = incumbent_ns + incumbent_ns / kPartRoom;
       own.progress = nullptr;
       const GroupedOutcome of_part = device_groups(part, s.evaluator, own);
       add_counters(found, of_part);

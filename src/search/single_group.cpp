@@ -51,11 +51,12 @@ Cluster as_fastest(const Cluster& cluster, std::size_t group) {
   return out;
 }
 
-/// Returns the first nodes of a group, or the first devices of its first node.
-Cluster part_of(const Cluster& whole, std::int64_t nodes, std::int64_t devices_per_node) {
+/// Returns the first nodes of a group, or the first devices of its first node, with all devices at one speed.
+Cluster part_of(const Cluster& whole, std::int64_t nodes, std::int64_t devices_per_node, double speed) {
   Cluster out = whole;
   NodeGroup& group = out.groups.front();
   group.nodes = nodes;
+  if (speed != 1.0) group.device = group.device.at_speed(speed);
   if (nodes == 1) out.inter.clear();
   if (devices_per_node == group.devices_per_node) return out;
   std::vector<FabricLevel> inside;
@@ -152,10 +153,13 @@ bool SingleGroupSearch::search_part(std::size_t group, const Cluster& whole, std
     leave(work_ns);
     return false;
   }
-  const Cluster part = part_of(whole, nodes, devices_per_node);
+  const double slowest = problem_.cluster->slowest_of(problem_.cluster->first_device(group), nodes * devices_per_node);
+  const Cluster part = part_of(whole, nodes, devices_per_node, slowest);
   const std::int64_t before = context_.best_ns();
   const Outcome found = search(part, before);
   std::int64_t bound = found.complete ? (found.best ? found.lower_bound_ns : before) : std::max(work_ns, found.lower_bound_ns);
+  // Other plans may leave the slow devices little work.
+  if (!problem_.cluster->groups[group].speed.empty()) bound = work_ns;
   // The bound of a part as a cluster of its own counts where a plan costs the same in both.
   if (found.best && judge(group, part, found.best->configuration) != found.best->iteration_ns) bound = work_ns;
   leave(bound);
@@ -165,7 +169,6 @@ bool SingleGroupSearch::search_part(std::size_t group, const Cluster& whole, std
 /// Searches parts from the largest to the smallest; a smaller part has more work per device.
 void SingleGroupSearch::search_parts(std::size_t group) {
   const NodeGroup& own = problem_.cluster->groups[group];
-  if (!own.speed.empty()) return;
   parts_ = 0;
   const Cluster whole = problem_.cluster->alone(group);
   for (std::int64_t nodes = own.nodes - 1; nodes >= 1; --nodes)

@@ -2,6 +2,7 @@
 #include "search/whole_cluster.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -57,6 +58,11 @@ class WholeClusterSearch {
     std::vector<std::int64_t> devices;
     Space space;
   };
+  /// Holds a configuration on a part of the cluster.
+  struct Candidate {
+    const NodeSet& nodes;
+    const Configuration& configuration;
+  };
   /// Holds a configuration that was priced, with its bound and plan.
   struct Leaf {
     Configuration configuration;
@@ -65,13 +71,16 @@ class WholeClusterSearch {
     std::optional<PlanEvaluation> judged;
   };
 
+  [[nodiscard]] Across across(const NodeSet& nodes) const;
   void search(const NodeSet& nodes);
+  /// Searches the micro-batches, rank orders and schedules of the best plan, which limits may have left out.
+  void refine_best();
   void search_orders(const NodeSet& part, std::int64_t joined_ns, std::int64_t last);
   void search_schedules(Across& across, std::vector<BoundedConfiguration> schedules);
   /// Returns a lower bound of the plans on a set's nodes, under the best of its networks. It also bounds the plans of
   /// the set that a limit leaves out.
   std::int64_t joined_bound(const NodeSet& nodes);
-  void try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates);
+  void try_all(const NodeSet& nodes, const std::vector<search::Candidate>& candidates);
   [[nodiscard]] std::vector<BoundedConfiguration> layer_choices(Across& across);
   [[nodiscard]] std::vector<BoundedConfiguration> schedule_choices(Across& across, const Configuration& layers);
   [[nodiscard]] std::int64_t compute_bound(const Across& across, const Configuration& c, bool split);
@@ -81,7 +90,7 @@ class WholeClusterSearch {
   /// Finds the least recomputation that fits.
   void recompute(Across& across, Configuration c, const std::vector<Recompute>& choices);
   /// Records a judged plan, and makes it the best one if it is faster; returns whether it fits.
-  bool offer(const Plan& plan, const PlanEvaluation& judged);
+  bool offer(const Candidate& what, const Plan& plan, const PlanEvaluation& judged);
   std::optional<PlanEvaluation> evaluate(const Plan& plan);
   void leave(std::int64_t bound_ns) { left_ns_ = std::min(left_ns_, bound_ns); }
   [[nodiscard]] bool stopped() { return context_.stopped() || priced_ >= most_prices_; }
@@ -93,6 +102,8 @@ class WholeClusterSearch {
   LayerCompute compute_;
   PhaseOutcome out_;
   PhaseContext context_;
+  NodeSet best_nodes_;  ///< of the best plan of the phase
+  std::optional<Configuration> best_;
   std::int64_t priced_ = 0, most_prices_ = kMostAcrossPrices;
   std::int64_t joined_ns_ = 0;        ///< bound of the set that is being searched: no plan of it takes less
   bool joined_broken_ = false;        ///< some plan does
@@ -172,9 +183,14 @@ std::vector<BoundedConfiguration> WholeClusterSearch::schedule_choices(Across& a
   return out;
 }
 
-bool WholeClusterSearch::offer(const Plan& plan, const PlanEvaluation& judged) {
+bool WholeClusterSearch::offer(const Candidate& what, const Plan& plan, const PlanEvaluation& judged) {
   ++out_.simulations;
+  const std::int64_t before = out_.best ? out_.best->iteration_ns : INT64_MAX;
   if (!context_.offer(plan.pipelines, judged)) return false;
+  if (judged.iteration_ns < before) {
+    best_nodes_ = what.nodes;
+    best_ = what.configuration;
+  }
   // No plan should be faster than on the best network. If one is, that bound is not used.
   joined_broken_ = joined_broken_ || judged.iteration_ns < joined_ns_;
   return true;
@@ -203,7 +219,8 @@ std::vector<Configuration> WholeClusterSearch::judge(Across& across, std::vector
     for (std::size_t k = i; k < i + n; ++k) {
       if (!leaves[k].judged) continue;
       ESPALIER_CHECK(leaves[k].judged->iteration_ns >= leaves[k].bound_ns || !evaluator_.exact());
-      if (!offer(leaves[k].plan, *leaves[k].judged)) without_room.push_back(leaves[k].configuration);
+      if (!offer({across.nodes, leaves[k].configuration}, leaves[k].plan, *leaves[k].judged))
+        without_room.push_back(leaves[k].configuration);
     }
   }
   return without_room;
@@ -221,7 +238,7 @@ void WholeClusterSearch::recompute(Across& across, Configuration c, const std::v
     const Plan plan = plan_across(problem_, across.own, across.devices, c);
     const auto judged = evaluate(plan);
     ESPALIER_CHECK(judged.has_value());
-    return offer(plan, *judged);
+    return offer({across.nodes, c}, plan, *judged);
   };
   std::vector<Recompute> full;
   for (const Recompute& how : choices) {
@@ -269,11 +286,14 @@ void WholeClusterSearch::search_schedule(Across& across, const Configuration& sc
   }
 }
 
-void WholeClusterSearch::search(const NodeSet& nodes) {
+WholeClusterSearch::Across WholeClusterSearch::across(const NodeSet& nodes) const {
   Cluster own = cluster_of(*problem_.cluster, nodes);
   Space space(*problem_.model, own, problem_.training, *problem_.engine, uniform_part(problem_.space));
-  Across across{nodes, classes_of(*problem_.cluster, nodes), std::move(own), devices_of(*problem_.cluster, nodes),
-                std::move(space)};
+  return {nodes, classes_of(*problem_.cluster, nodes), std::move(own), devices_of(*problem_.cluster, nodes), std::move(space)};
+}
+
+void WholeClusterSearch::search(const NodeSet& nodes) {
+  Across across = this->across(nodes);
   // Bounds of schedule choices include the network, those of layer choices do not. So schedule choices are taken in
   // the order of their bounds over all layer choices, until half of the remaining prices are used.
   const std::vector<BoundedConfiguration> layers = layer_choices(across);
@@ -323,7 +343,7 @@ std::int64_t WholeClusterSearch::joined_bound(const NodeSet& nodes) {
 }
 
 /// Tries the first candidates on their actual devices.
-void WholeClusterSearch::try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates) {
+void WholeClusterSearch::try_all(const NodeSet& nodes, const std::vector<search::Candidate>& candidates) {
   const Cluster own = cluster_of(*problem_.cluster, nodes);
   const std::vector<std::int64_t> devices = devices_of(*problem_.cluster, nodes);
   for (std::size_t i = 0; i < std::min(candidates.size(), kTriedOfJoined.value) && !stopped(); ++i) {
@@ -331,7 +351,7 @@ void WholeClusterSearch::try_all(const NodeSet& nodes, const std::vector<Candida
     const Plan plan = plan_across(problem_, own, devices, candidates[i].configuration);
     const auto judged = evaluate(plan);
     ESPALIER_CHECK(judged.has_value());
-    offer(plan, *judged);
+    offer({nodes, candidates[i].configuration}, plan, *judged);
   }
 }
 
@@ -348,9 +368,32 @@ void WholeClusterSearch::search_orders(const NodeSet& part, std::int64_t joined_
   }
 }
 
+void WholeClusterSearch::refine_best() {
+  if (!best_ || left_ns_ >= context_.best_ns() || context_.stopped()) return;
+  most_prices_ = priced_ + kMostRefinedPrices;
+  Across across = this->across(NodeSet(best_nodes_));
+  const auto degrees = [](const Configuration& c) {
+    return std::array{c.schedule.stages, c.strategy.tp, c.strategy.cp, c.strategy.dp, c.strategy.ep};
+  };
+  std::vector<BoundedConfiguration> schedules;
+  const std::array near = degrees(*best_);
+  std::vector<Configuration> layers;
+  across.space.layer_group([&](const Configuration& c) {
+    if (degrees(c) == near && across.space.leaves(c) > 0) layers.push_back(c);
+  });
+  for (const Configuration& c : layers) {
+    if (stopped()) break;
+    const std::vector<BoundedConfiguration> own = schedule_choices(across, c);
+    schedules.insert(schedules.end(), own.begin(), own.end());
+  }
+  const std::int64_t before = left_ns_;
+  search_schedules(across, std::move(schedules));
+  left_ns_ = before;  // these plans are behind the bounds of the parts
+}
+
 PhaseOutcome WholeClusterSearch::run() {
   constexpr std::int64_t kPartShare = 4;
-  const std::int64_t most = kMostAcrossPrices + kMostPartPrices;
+  const std::int64_t most = kMostAcrossPrices + std::max(kMostPartPrices.value, kMostPartDevices / problem_.cluster->devices());
   const NodeSets sets = node_sets(problem_, work_, 2, context_.best_ns());
   leave(sets.unlisted_bound_ns);
   for (std::size_t n = 0; n < sets.sets.size(); ++n) {
@@ -374,6 +417,7 @@ PhaseOutcome WholeClusterSearch::run() {
     search_orders(sets.sets[n], joined_ns, last);
     if (left_ns_ < before) left_ns_ = std::max(left_ns_, std::min(before, joined_ns));
   }
+  refine_best();
   if (out_.interrupted || joined_broken_) leave(0);
   out_.lower_bound_ns = std::min(context_.best_ns(), std::max(left_ns_, work_.ns()));
   return std::move(out_);
