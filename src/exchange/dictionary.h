@@ -14,6 +14,8 @@
 // A row is harmless as well where the key that it belongs to is off (`with`).
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>

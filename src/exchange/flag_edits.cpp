@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Edits lists of flags and launch scripts: whole words of the shell are changed, everything between them stays.
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <optional>
 

@@ -9,6 +9,7 @@
 // any run on the device the interval is widened by half on the logarithmic scale.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the result document, schema espalier.result/1.
+#include <algorithm>
+
 #include "base/document.h"
 #include "espalier/planner.h"
 #include "job/search_part.h"
