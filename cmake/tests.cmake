@@ -41,12 +41,18 @@ foreach(kind golden property mutation scenario)
 endforeach()
 # Its files hand tables of mutations to each other and keep helpers of equal names: each is compiled by itself.
 set_target_properties(mutation_tests PROPERTIES UNITY_BUILD OFF)
-# Plans that are run: only where libtorch is there (cmake/runtime.cmake).
+# The executor and plans that are run: only where libtorch is there (cmake/runtime.cmake). Unit tests compute with tensors in their own
+# process. Tests of plans fork the ranks of a plan before any tensor exists, and are therefore another program.
 if(TARGET espalier_runtime)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/runtime/*_test.cpp ${PROJECT_SOURCE_DIR}/tests/runtime/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/runtime/*_test.cpp)
+  espalier_tests(runtime_unit_tests SOURCES ${sources} DEPENDS espalier_runtime)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/runtime/*.cpp)
   espalier_tests(runtime_tests SOURCES ${sources} DEPENDS espalier_runtime)
-  target_include_directories(runtime_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(runtime_tests PRIVATE espalier_torch)  # tensors of the tests of collectives
+  foreach(tests runtime_unit_tests runtime_tests)
+    target_include_directories(${tests} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    target_link_libraries(${tests} PRIVATE espalier_torch)  # tensors
+  endforeach()
+  set_tests_properties(runtime_unit_tests PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1")  # ranks are threads
   # A shard trains its plans one after the other, with eight processes: mostly waiting for messages, so that
   # two shards run beside each other; each ends within its time-out also where all plans are trained.
   set(shards 5)
@@ -62,8 +68,10 @@ if(TARGET espalier_runtime)
   add_test(NAME runtime_faults COMMAND ${PROJECT_SOURCE_DIR}/tests/runtime/faults.py $<TARGET_FILE:espalier_binary> ${PROJECT_SOURCE_DIR})
   set_tests_properties(runtime_faults PROPERTIES TIMEOUT 3600)
 else()
-  add_test(NAME runtime_tests COMMAND ${CMAKE_COMMAND} -E echo "skipped: libtorch is not installed (./dev runtime)")
-  set_tests_properties(runtime_tests PROPERTIES SKIP_REGULAR_EXPRESSION "skipped")
+  foreach(tests runtime_unit_tests runtime_tests)
+    add_test(NAME ${tests} COMMAND ${CMAKE_COMMAND} -E echo "skipped: libtorch is not installed (./dev runtime)")
+    set_tests_properties(${tests} PROPERTIES SKIP_REGULAR_EXPRESSION "skipped")
+  endforeach()
 endif()
 # The flow-level network beside another simulator's, where that is installed (Debian: libsimgrid-dev).
 find_library(SIMGRID_LIBRARY simgrid)
