@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <numbers>
 #include <string>
 
@@ -95,6 +96,49 @@ TEST(NotRunnable, ExpertDegrees) {
   s.ep = 1;
   s.etp = 4;
   EXPECT_EQ(found(), "etp 4");
+}
+
+// Each feature that no rank runs is refused with its place in the plan; the plan without it is accepted.
+TEST(NotRunnable, FeaturesOfPlansByPlace) {
+  const Model model = load_model(config("llama", ""), "config.json").value();
+  Plan plan;
+  const auto refused = [&](const std::function<void(Plan&, Strategy&, Stage&)>& change) {
+    plan = Plan();
+    plan.training.precision = Precision::fp32;
+    Strategy s;
+    s.tp = 2;
+    Stage stage;
+    stage.devices = {{0, 2}};
+    change(plan, s, stage);
+    stage.chunks = {{{{0, 3, s}}}};
+    plan.pipelines.front().stages = {stage};
+    const Status status = not_runnable(plan, model);
+    return status.ok() ? "" : status.error().where + ": " + status.error().found;
+  };
+  EXPECT_EQ(refused([](Plan&, Strategy&, Stage&) {}), "");
+  EXPECT_EQ(refused([](Plan& p, Strategy&, Stage&) { p.training.precision = Precision::fp16; }),
+            "plan: $.training.precision: fp16");
+  EXPECT_EQ(refused([](Plan&, Strategy& s, Stage&) { s.offload = Offload::optimizer; }),
+            "plan: $.pipelines[0].stages[0]: offload optimizer");
+  EXPECT_EQ(refused([](Plan&, Strategy& s, Stage&) { s.tp = 3; }), "plan: $.pipelines[0].stages[0]: heads over 3 ranks");
+  EXPECT_EQ(refused([](Plan&, Strategy&, Stage& stage) {
+              stage.samples_per_replica = {2, 0};
+            }),
+            "plan: $.pipelines[0].stages[0].samples_per_replica: a replica without samples");
+  EXPECT_EQ(refused([](Plan& p, Strategy&, Stage&) { p.training.optimizer = Optimizer::sgd; }),
+            "plan: $.training.optimizer: sgd");
+}
+
+TEST(Architecture, ActivationsByName) {
+  const auto activation = [](const std::string& family, const std::string& more) {
+    const auto a = read(family, more);
+    return a.ok() ? static_cast<int>(a->activation) : -1;
+  };
+  EXPECT_EQ(activation("llama", ""), static_cast<int>(Activation::silu));
+  EXPECT_EQ(activation("llama", R"("hidden_act": "gelu")"), static_cast<int>(Activation::gelu));
+  EXPECT_EQ(activation("llama", R"("hidden_act": "gelu_pytorch_tanh")"), static_cast<int>(Activation::gelu_tanh));
+  EXPECT_EQ(activation("llama", R"("hidden_act": "relu")"), static_cast<int>(Activation::relu));
+  EXPECT_EQ(activation("llama", R"("hidden_act": "swiglu")"), -1);
 }
 
 }  // namespace
