@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::int64_t kTextRoom = 2048;
 
+constexpr char kEndOfField = '\x1f';  // the unit separator of ASCII; a field may have several lines
+
 /// Packs the kind and the fields of an error one after the other.
 std::string packed(const Status& status) {
   if (status.ok()) return "";
@@ -19,7 +21,7 @@ std::string packed(const Status& status) {
   for (const std::string* field :
        {&status.error().where, &status.error().found, &status.error().expected, &status.error().hint}) {
     text += field->substr(0, 480);
-    text += '\n';
+    text += kEndOfField;
   }
   return text;
 }
@@ -29,7 +31,7 @@ Error unpacked(const std::string& text) {
   error.kind = static_cast<ErrorKind>(text[0] - '0');
   std::size_t at = 1;
   for (std::string* field : {&error.where, &error.found, &error.expected, &error.hint}) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::size_t end = std::min(text.find(kEndOfField, at), text.size());
     *field = text.substr(at, end - at);
     at = std::min(end + 1, text.size());
   }
