@@ -26,6 +26,7 @@ FLOORS = {
     "check": (0.5, 2),
     "exchange": (0.3, 10),
     "runs": (None, 4),
+    "runtime": (0.3, 4),
 }
 
 # Module -> files of tests/ that test it.
