@@ -45,6 +45,8 @@ class RecomputeModules {
   constexpr void add(RecomputeModule m) { bits_ = static_cast<std::uint16_t>(bits_ | bit(m)); }
   [[nodiscard]] constexpr bool has(RecomputeModule m) const { return (bits_ & bit(m)) != 0; }
   [[nodiscard]] constexpr bool any() const { return bits_ != 0; }
+  /// Returns the set as a number: bit i stands for the module of ordinal i.
+  [[nodiscard]] constexpr std::uint16_t bits() const { return bits_; }
   [[nodiscard]] constexpr RecomputeModules both(RecomputeModules other) const {
     RecomputeModules out;
     out.bits_ = bits_ & other.bits_;

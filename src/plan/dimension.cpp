@@ -143,6 +143,7 @@ std::string canonical_text(const Strategy& strategy, const Schedule& schedule) {
     out += digits;
   }
   if (!strategy.partition.empty()) out.append(1, ' ').append(strategy.partition.text());
+  if (strategy.recompute.modules.any()) out.append(" modules ").append(to_string(strategy.recompute.modules));
   return out;
 }
 
@@ -154,7 +155,9 @@ int canonical_compare(const Strategy& a, const Schedule& sa, const Strategy& b, 
     if (x != y) return x < y ? -1 : 1;
   }
   const std::strong_ordering order = a.partition <=> b.partition;
-  return order < 0 ? -1 : order > 0 ? 1 : 0;
+  if (order != 0) return order < 0 ? -1 : 1;
+  if (a.recompute.modules == b.recompute.modules) return 0;
+  return to_string(a.recompute.modules) < to_string(b.recompute.modules) ? -1 : 1;
 }
 
 }  // namespace espalier

@@ -36,7 +36,7 @@ constexpr DimensionSet dimension_set(Ds... ds) {
 }
 
 /// Returns Plan::canonical_text of a uniform configuration. Numbers have a fixed width, so that the order of texts is
-/// the order of the dimensions. Offload appears only if there is some.
+/// the order of the dimensions. Offload and the modules of a recomputation appear only if there are some.
 std::string canonical_text(const Strategy& strategy, const Schedule& schedule);
 /// Compares in the same order without text: < 0, 0 or > 0.
 int canonical_compare(const Strategy& a, const Schedule& sa, const Strategy& b, const Schedule& sb);

@@ -90,6 +90,22 @@ bool fits_a_set(const Sets& sets, const std::set<std::int64_t>& values) {
   });
 }
 
+bool share_modules(const LayerFreedom& freedom) { return (freedom.differ_in & bit(D::recompute)) == 0; }
+
+/// Adds a sentence if blocks under selective recomputation name different modules and may not.
+void add_module_fault(const LayerFreedom& freedom, const Model& model, const std::vector<std::vector<LayerRange>>& chunks,
+                      std::vector<std::string>& out) {
+  std::set<RecomputeModules> sets;
+  for (const auto& ranges : chunks)
+    for (const LayerRange& r : ranges)
+      if (blocks_of(model, r) > 0 && r.strategy.recompute.kind == RecomputeKind::selective)
+        sets.insert(r.strategy.recompute.modules);
+  if (!share_modules(freedom) || sets.size() < 2) return;
+  std::string names;
+  for (const RecomputeModules set : sets) names += (names.empty() ? "" : " and ") + to_string(set);
+  out.push_back(cat("layers differ in recomputed modules (", names, "); ", to_string(freedom)));
+}
+
 void add_dimension_faults(const LayerFreedom& freedom, const Model& model, const std::vector<std::vector<LayerRange>>& chunks,
                           std::vector<std::string>& out) {
   for (const D d : kLayerDimensions) {
@@ -103,6 +119,7 @@ void add_dimension_faults(const LayerFreedom& freedom, const Model& model, const
     if (free && !fits_a_set(sets_of(freedom, d), values))
       out.push_back(cat(espalier::to_string(d), " ", joined(d, values), " cannot be combined in one plan"));
   }
+  add_module_fault(freedom, model, chunks, out);
   if (freedom.partition) return;
   std::set<BlockPartition> partitions;
   for (const auto& ranges : chunks)
@@ -148,6 +165,7 @@ std::string to_string(const LayerFreedom& freedom) {
 std::vector<LayerClass> classes_of(const LayerFreedom& freedom, const Strategy& strategy) {
   std::vector<LayerClass> out(1);
   if (!freedom.partition) out.front().partition = strategy.partition;
+  if (share_modules(freedom)) out.front().modules = strategy.recompute.modules;
   for (const D d : kLayerDimensions) {
     std::vector<LayerClass> longer;
     for (const std::int64_t entry : entries(freedom, d, strategy)) {
@@ -164,6 +182,7 @@ std::vector<LayerClass> classes_of(const LayerFreedom& freedom, const Strategy& 
 bool admits(const LayerFreedom& freedom, const LayerClass& all, const Strategy& strategy, bool block) {
   ESPALIER_CHECK(all.values.size() == kLayerDimensions.size());
   if (!freedom.partition && block && strategy.partition != all.partition) return false;
+  if (share_modules(freedom) && block && strategy.recompute.modules != all.modules) return false;
   for (std::size_t i = 0; i < kLayerDimensions.size(); ++i) {
     const D d = kLayerDimensions[i];
     if (!matters(d, strategy, block)) continue;

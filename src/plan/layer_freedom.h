@@ -49,6 +49,7 @@ std::string to_string(const LayerFreedom& freedom);
 struct LayerClass {
   std::vector<std::int64_t> values;  ///< in the order of layer_dimensions
   BlockPartition partition;
+  RecomputeModules modules;  ///< modules that the strategy names, where layers may not differ in recomputation
   auto operator<=>(const LayerClass&) const = default;
 };
 /// Returns the classes to which a layer with this strategy can belong. In admits(), `block` states whether

@@ -57,14 +57,15 @@ TEST(LayerFreedom, ClassesAreThePlansWithoutFaults) {
   std::vector<Strategy> all;
   for (const std::int32_t tp : {1, 2})
     for (const std::int32_t zero : {0, 2, 3})
-      for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective}) {
+      for (const Recompute& how : {Recompute{}, Recompute{RecomputeKind::selective},
+                                   Recompute{RecomputeKind::selective, 0, {RecomputeModule::core_attn}}}) {
         Strategy s;
         s.tp = tp;
         s.dp = 4 / tp;
         s.zero = ZeroStage{zero};
         s.shard = zero > 0 ? s.dp : 1;
         s.sp = tp > 1 ? SequenceParallel::megatron : SequenceParallel::none;
-        s.recompute.kind = kind;
+        s.recompute = how;
         all.push_back(s);
       }
   for (const char* engine : {"generic", "fsdp2", "fsdp1", "torchtitan", "deepspeed", "espalier", "galvatron"}) {

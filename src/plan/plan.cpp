@@ -219,7 +219,6 @@ std::string devices_label(const Pipeline& pipeline) {
 /// Returns a strategy with the options that are not dimensions.
 std::string text_of(const Strategy& strategy, const Schedule& schedule) {
   std::string out = canonical_text(strategy, schedule);
-  if (strategy.recompute.modules.any()) out += cat(" modules ", to_string(strategy.recompute.modules));
   if (strategy.overlap.ep) out += " overlap-ep";
   return out;
 }

@@ -89,7 +89,7 @@ void GroupSolver::solve_for_hosts() {
   };
   Assignment a;
   for (std::int32_t i = 0; i < table.strategies() && !overlaps.empty() && !judge_.over(); ++i) {
-    const std::int32_t plain = table.find(table.strategy(i), RecomputeKind::none).value_or(i);
+    const std::int32_t plain = table.find(table.strategy(i), {}).value_or(i);
     a.options.clear();
     std::vector<double> bytes;
     for (std::size_t l = 0; l < model.layers.size(); ++l) {

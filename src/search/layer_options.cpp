@@ -78,11 +78,11 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Space&
   const auto table_index = static_cast<std::int32_t>(std::find(tables_.begin(), tables_.end(), table) - tables_.begin());
   if (tied_ && table_index == static_cast<std::int32_t>(tables_.size())) tables_.push_back(table);
   std::vector<cost::LayerShare> shares;
-  for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
-    if (!problem.space.admits(Dimension::recompute, kind)) continue;
-    if (kind == RecomputeKind::selective && !c.strategy.partition.empty()) continue;  // rule operator-partition
+  for (const Recompute& how : space.layer_recomputes()) {
+    if (how.modules != c.strategy.recompute.modules) continue;                            // another base has them
+    if (how.kind == RecomputeKind::selective && !c.strategy.partition.empty()) continue;  // rule operator-partition
     Strategy s = c.strategy;
-    s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
+    s.recompute = how;
     if (!allowed(problem, space, c, s, false)) continue;
     const bool for_blocks = allowed(problem, space, c, s, true);
     cost::layer_shares(book.context(), s, c.schedule.stages, costs_[static_cast<std::size_t>(base)], shares);
@@ -91,7 +91,7 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Space&
     base_.push_back(base);
     for (std::size_t k = 0; k < kinds_.size(); ++k) {
       ++priced_;
-      if (kind != RecomputeKind::none && problem.model->kinds[k].role != LayerRole::block &&
+      if (how.kind != RecomputeKind::none && problem.model->kinds[k].role != LayerRole::block &&
           problem.space.admits(Dimension::recompute, 0))
         continue;  // only blocks are recomputed
       if (!for_blocks && problem.model->kinds[k].role == LayerRole::block) continue;
@@ -217,8 +217,9 @@ void OptionTable::fill_transitions(const CostBook& book, const std::vector<doubl
   }
 }
 
-std::optional<std::int32_t> OptionTable::find(Strategy s, RecomputeKind kind) const {
-  s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
+std::optional<std::int32_t> OptionTable::find(Strategy s, const Recompute& how) const {
+  s.recompute = how;
+  s.recompute.layers = how.kind == RecomputeKind::full ? 1 : 0;
   for (std::size_t i = 0; i < strategies_.size(); ++i) {
     Strategy other = strategies_[i];
     other.overlap = s.overlap;

@@ -48,8 +48,8 @@ class OptionTable {
   [[nodiscard]] const std::vector<cost::LayerCost>& costs(std::int32_t i) const {
     return costs_[static_cast<std::size_t>(base_[static_cast<std::size_t>(i)])];
   }
-  /// Finds the strategy equal to `s` except for overlap, with recomputation `kind`.
-  [[nodiscard]] std::optional<std::int32_t> find(Strategy s, RecomputeKind kind) const;
+  /// Finds the strategy equal to `s` except for overlap, with recomputation `how` of a layer.
+  [[nodiscard]] std::optional<std::int32_t> find(Strategy s, const Recompute& how) const;
   /// Returns the remaining options of a kind.
   [[nodiscard]] const std::vector<PricedOption>& of_kind(std::int32_t kind) const {
     return kinds_[static_cast<std::size_t>(kind)];

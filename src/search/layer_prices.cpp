@@ -28,12 +28,13 @@ LayerPrices::Key LayerPrices::key_of(const cost::CostContext& c, const Strategy&
           s.overlap.tp ? 1 : 0,
           offloads_activations(s.offload) ? 1 : 0,
           micro_batch,
+          static_cast<std::int64_t>(s.recompute.modules.bits()),
           c.workload.lengths.packed ? s.dp : 0,
           c.workload.lengths.packed ? stages : 0,
           messages_delay(*c.engine) && cost::pipeline_crosses(c.fabric.placing(), s, stages, c.fabric.node_levels) ? 1 : 0};
   const cost::Group cp = cost::cp_group(c.fabric.placing(), s), ep = cost::ep_group(c.fabric.placing(), s, stages);
-  std::copy(cp.members.begin(), cp.members.end(), key.begin() + 12);
-  std::copy(ep.members.begin(), ep.members.end(), key.begin() + 12 + cost::kMaxLevels);
+  std::copy(cp.members.begin(), cp.members.end(), key.begin() + kDegrees);
+  std::copy(ep.members.begin(), ep.members.end(), key.begin() + kDegrees + cost::kMaxLevels);
   return key;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Caches layer costs by the values that they depend on. Most choices of the layer group differ from another one only
 // in the number of stages, in data ranks or in the rank order. These change the cost of a layer only through the
-// place of its tensor, context and expert groups on the fabric. The cost is thus a function of
+// place of its tensor, context and expert groups on the fabric. It is a function of
 //
-//   tp, sp, cp, cp_kind, ep, etp, overlap_tp, offloaded activations, micro_batch,
+//   tp, sp, cp, cp_kind, ep, etp, overlap_tp, offloaded activations, micro_batch, recomputed modules,
 //   place of cp and ep, neighbouring stages across nodes.
 //
 // For samples packed of unequal sequences, the cost also depends on dp and the stages (plan/sequence_lengths.h; see
@@ -29,7 +29,8 @@ class LayerPrices {
              std::vector<cost::LayerCost>& out);
 
  private:
-  using Key = std::array<std::int64_t, 12 + 2 * cost::kMaxLevels>;
+  static constexpr std::size_t kDegrees = 13;  ///< values before the places
+  using Key = std::array<std::int64_t, kDegrees + 2 * cost::kMaxLevels>;
   static Key key_of(const cost::CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch);
 
   std::unordered_map<Key, std::vector<cost::LayerCost>, base::WordHash> known_;

@@ -114,11 +114,11 @@ std::optional<LayeredCandidate> as_layered(const Model& model, const OptionTable
     std::int32_t again = c.strategy.recompute.layers;
     for (std::int32_t l = split.first(chunk); l <= split.last(chunk); ++l) {
       const bool block = model.layer(static_cast<std::size_t>(l)).role == LayerRole::block;
-      RecomputeKind kind = block ? c.strategy.recompute.kind : RecomputeKind::none;
-      if (kind == RecomputeKind::full && again-- <= 0) kind = RecomputeKind::none;
-      std::optional<std::int32_t> option = table.find(c.strategy, kind);
+      Recompute how = block ? c.strategy.recompute : Recompute{};
+      if (how.kind == RecomputeKind::full && again-- <= 0) how = {};
+      std::optional<std::int32_t> option = table.find(c.strategy, how);
       // Recomputation has no effect on other layers; they use whatever name the job allows.
-      if (!option && !block) option = table.find(c.strategy, c.strategy.recompute.kind);
+      if (!option && !block) option = table.find(c.strategy, c.strategy.recompute);
       if (!option) return std::nullopt;
       out.options.push_back(*option);
     }

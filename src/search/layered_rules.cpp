@@ -33,10 +33,10 @@ std::int32_t blocks_of(const Model& model, const LayerRange& r) {
 /// Returns whether the job's space has the strategy of a range. The range decides how many blocks are recomputed.
 /// Without blocks nothing is recomputed, whatever the job allows.
 bool admitted(const Space& space, Configuration own, std::int32_t blocks) {
-  const RecomputeKind mine = own.strategy.recompute.kind;
-  for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
-    if (blocks > 0 && kind != mine) continue;
-    own.strategy.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
+  const Recompute mine = own.strategy.recompute;
+  for (const Recompute& how : space.layer_recomputes()) {
+    if (blocks > 0 && (how.kind != mine.kind || how.modules != mine.modules)) continue;
+    own.strategy.recompute = how;
     if (space.contains(own)) return true;
   }
   return false;

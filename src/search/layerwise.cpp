@@ -129,10 +129,10 @@ class LayerwiseSearch {
     if (is_unrestricted(freedom)) return {LayerClass{}};
     std::set<LayerClass> out;
     space_.shard_group(c, [&](const Configuration& shard) {
-      for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
-        if (!problem_.space.admits(Dimension::recompute, kind)) continue;
+      for (const Recompute& how : space_.layer_recomputes()) {
+        if (how.modules != c.strategy.recompute.modules) continue;
         Strategy s = shard.strategy;
-        s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
+        s.recompute = how;
         if (!engine_allows(*problem_.engine, space_.facts(), s, shard.schedule)) continue;
         for (LayerClass& shared : classes_of(freedom, s)) out.insert(std::move(shared));
       }

@@ -139,6 +139,7 @@ const MemoryTable& MemoryTables::of(const CostBook& book, const Space& space, co
                 s.etp,
                 s.dp,
                 static_cast<std::int32_t>(s.offload),
+                s.recompute.modules.bits(),
                 c.micro_batch,
                 c.microbatches,
                 static_cast<std::int32_t>(c.kind),

@@ -6,8 +6,9 @@
 // activations of a stage. A stage that has no more of any of these than another one, under every choice, is therefore
 // never decisive. Only the other stages are kept: in most pipelines one to three.
 //
-// A table depends on the degrees of a strategy, its offload, micro-batches and schedule. It does not depend on rank
-// order, the kind of context parallelism, overlaps or the sharding of states. MemoryTables caches tables.
+// A table depends on the degrees of a strategy, its offload, the modules that it names for recomputation,
+// micro-batches and schedule. It does not depend on rank order, the kind of context parallelism, overlaps or the
+// sharding of states. MemoryTables caches tables.
 #pragma once
 
 #include <array>
@@ -52,7 +53,7 @@ class MemoryTables {
   const MemoryTable& of(const CostBook& book, const Space& space, const Configuration& choice, Workspace& w);
 
  private:
-  using Key = std::array<std::int32_t, 12>;
+  using Key = std::array<std::int32_t, 13>;
   std::unordered_map<Key, MemoryTable, base::WordHash> known_;
   MemoryTable last_;  ///< table of a choice that is not cached
 };

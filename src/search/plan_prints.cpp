@@ -51,6 +51,7 @@ void add_range(Print& p, const Model& model, std::int32_t first, std::int32_t la
     }
     p.add(strategy);
     p.add_enum(kind);
+    if (kind == RecomputeKind::selective) p.add(recompute.modules.bits());
   }
 }
 

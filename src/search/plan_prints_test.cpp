@@ -79,6 +79,11 @@ TEST(PlanPrints, EveryDimensionTells) {
   Configuration partition = p.flat;
   partition.strategy.partition = BlockPartition("mlp_in=K");
   EXPECT_TRUE(differs(partition));
+  Configuration modules = p.flat;
+  modules.strategy.recompute = {RecomputeKind::selective};
+  EXPECT_TRUE(differs(modules));
+  modules.strategy.recompute.modules = {RecomputeModule::core_attn};
+  EXPECT_TRUE(differs(modules));
 }
 
 TEST(WithOverlap, OnlyWhereThereIsSomethingToOverlap) {

@@ -39,6 +39,10 @@ struct Problem {
   bool at_least = false;
 };
 
+/// Returns the recomputation that a block may have under the job's search section. Full recomputation is that of one
+/// block.
+std::vector<Recompute> layer_recomputes(const Problem& problem);
+
 /// Reports the progress of a search.
 struct Progress {
   std::string_view phase;     ///< "uniform", "layer-wise", "operators", …

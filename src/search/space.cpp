@@ -7,6 +7,7 @@
 #include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
+#include "search/search.h"
 
 namespace espalier::search {
 namespace {
@@ -51,11 +52,20 @@ bool listed(Dimension d) {
   return (kListed & bit(d)) != 0;
 }
 
+std::vector<Recompute> recomputes_in(const SearchSpace& space) {
+  std::vector<Recompute> out;
+  for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full})
+    if (space.admits(Dimension::recompute, kind)) out.push_back({kind, kind == RecomputeKind::full ? 1 : 0});
+  return out;
+}
+
 bool contains_value(const std::vector<std::int64_t>& values, std::int64_t v) {
   return std::find(values.begin(), values.end(), v) != values.end();
 }
 
 }  // namespace
+
+std::vector<Recompute> layer_recomputes(const Problem& problem) { return recomputes_in(problem.space); }
 
 bool takes_partition(const Strategy& s) {
   return s.tp > 1 && (s.tp & (s.tp - 1)) == 0 && s.sp == SequenceParallel::none && s.cp == 1 && s.ep == 1 && s.etp == 1 &&
@@ -77,6 +87,7 @@ Space::Space(const Model& model, const Cluster& cluster, const Training& trainin
     : engine_(&engine),
       partitions_(partitions),
       facts_(rule_facts(model, cluster, training, engine.split)),
+      layer_recomputes_(recomputes_in(space)),
       admitted_(kDimensions),
       rules_at_(kDimensions),
       engine_rules_at_(kDimensions) {
@@ -167,6 +178,10 @@ void Space::descend(std::size_t depth, std::size_t end, Configuration& c, const 
     return;
   }
   const Dimension d = kOrder[depth];
+  if (d == Dimension::recompute && c.strategy.recompute.modules.any()) {  // chosen in the layer group
+    if (decided_rules_hold(depth, c)) descend(depth + 1, end, c, visit);
+    return;
+  }
   const std::int64_t before = get(d, c.strategy, c.schedule);
   const auto choose = [&](std::int64_t v) {
     if (!admitted_[static_cast<std::size_t>(d)](v)) return;
@@ -260,11 +275,15 @@ Space::Shards Space::shards_below(const Configuration& b) const {
 
 Space::RecomputeKey Space::recompute_key(const Configuration& b) {
   return {b.schedule.stages, b.schedule.virtual_stages, !b.strategy.partition.empty(),
-          static_cast<std::int32_t>(b.strategy.offload)};
+          static_cast<std::int32_t>(b.strategy.offload), b.strategy.recompute.modules.bits()};
+}
+
+Space::ProductKey Space::product_key(const Configuration& a) const {
+  return {shard_key(a), a.schedule.microbatches, a.strategy.recompute.modules};
 }
 
 double Space::leaves(const Configuration& a) {
-  const auto key = std::pair(shard_key(a), std::int64_t{a.schedule.microbatches});
+  const ProductKey key = product_key(a);
   if (const auto found = products_.find(key); found != products_.end()) return found->second.leaves;
   Schedules all;
   schedule_group(a, [&](const Configuration& b) {
@@ -294,7 +313,7 @@ const std::vector<Recompute>& Space::recomputes(const Configuration& b) const {
 }
 
 const std::vector<Space::ScheduleChoice>& Space::schedules(const Configuration& a) const {
-  const auto found = products_.find({shard_key(a), a.schedule.microbatches});
+  const auto found = products_.find(product_key(a));
   ESPALIER_CHECK(found != products_.end());
   return found->second.choices;
 }

@@ -20,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -117,6 +118,8 @@ class Space {
   [[nodiscard]] const std::vector<ShardChoice>& shards(const Configuration& schedule_choice) const;
   /// Returns the choices of recompute_group, in its order.
   [[nodiscard]] const std::vector<Recompute>& recomputes(const Configuration& schedule_choice) const;
+  /// Returns layer_recomputes of the problem.
+  [[nodiscard]] const std::vector<Recompute>& layer_recomputes() const { return layer_recomputes_; }
   /// Returns whether a configuration belongs to the space.
   [[nodiscard]] bool contains(const Configuration& c) const;
   [[nodiscard]] const RuleFacts& facts() const { return facts_; }
@@ -136,6 +139,7 @@ class Space {
   const EngineModel* engine_;
   const PartitionChoices* partitions_;
   RuleFacts facts_;
+  std::vector<Recompute> layer_recomputes_;
   std::vector<Admitted> admitted_;                  // by Dimension
   std::vector<std::vector<const Rule*>> rules_at_;  // by position in the order of choice
   std::vector<std::vector<const EngineRule*>> engine_rules_at_;
@@ -143,8 +147,9 @@ class Space {
   /// Holds the dimensions that the legality of the later groups may depend on.
   using Key = std::array<std::int64_t, 10>;
   [[nodiscard]] Key shard_key(const Configuration& schedule_choice) const;
-  /// Holds the stages, the chunks of one stage, whether there is a partition, and the offload.
-  using RecomputeKey = std::array<std::int32_t, 4>;
+  /// Holds the stages, the chunks of one stage, whether there is a partition, the offload, and the modules that the
+  /// layer choice names for recomputation.
+  using RecomputeKey = std::array<std::int32_t, 5>;
   [[nodiscard]] static RecomputeKey recompute_key(const Configuration& schedule_choice);
   struct Shards {
     double leaves = 0;  ///< overlap choices of all of them
@@ -158,7 +163,9 @@ class Space {
   std::map<Key, Shards> shards_;                               ///< legal (zero, shard, overlap) choices
   std::map<RecomputeKey, std::vector<Recompute>> recomputes_;  ///< recomputation choices
   /// Holds schedules by the dimensions that their legality depends on.
-  std::map<std::pair<Key, std::int64_t>, Schedules> products_;
+  using ProductKey = std::tuple<Key, std::int32_t, RecomputeModules>;
+  [[nodiscard]] ProductKey product_key(const Configuration& layer_choice) const;
+  std::map<ProductKey, Schedules> products_;
 };
 
 }  // namespace espalier::search

@@ -23,35 +23,36 @@ std::int64_t floor_ns(double seconds) { return static_cast<std::int64_t>(std::ma
 bool is_power_of_two(std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
 /// Adds the strategy with each way to keep states and to recompute.
-void add_states(Strategy s, bool experts, std::vector<Strategy>& out) {
+void add_states(Strategy s, bool experts, const std::vector<Recompute>& recomputes, std::vector<Strategy>& out) {
   for (const ZeroStage zero : {ZeroStage::none, ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters}) {
     s.zero = zero;
     if (shards_optimizer(zero) && s.data_ranks() == 1) continue;
     s.shard = shards_optimizer(zero) ? static_cast<std::int32_t>(s.data_ranks()) : 1;
     s.overlap.grad_reduce = replicates_weights(experts, s);
     s.overlap.param_gather = shards_optimizer(zero);
-    for (const RecomputeKind how : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
-      s.recompute.kind = how;
-      s.recompute.layers = how == RecomputeKind::full ? 1 : 0;
+    for (const Recompute& how : recomputes) {
+      s.recompute = how;
       out.push_back(s);
     }
   }
 }
 
 /// Adds the strategy with each way to split the parts that tensor parallelism leaves whole, and experts.
-void add_splits(Strategy s, std::int64_t devices, bool experts, std::vector<Strategy>& out) {
+void add_splits(Strategy s, std::int64_t devices, bool experts, const std::vector<Recompute>& recomputes,
+                std::vector<Strategy>& out) {
   for (const SequenceParallel sp : {SequenceParallel::none, SequenceParallel::megatron}) {
     if (sp != SequenceParallel::none && s.tp == 1) continue;
     s.sp = sp;
     for (std::int64_t ep = 1; ep <= (experts ? devices : 1); ep *= 2) {
       s.ep = static_cast<std::int32_t>(ep);
-      add_states(s, experts, out);
+      add_states(s, experts, recomputes, out);
     }
   }
 }
 
 /// Returns the strategies of a stage of `devices` devices.
-std::vector<Strategy> strategies_of(const NodeGroup& group, std::int64_t devices, const RuleFacts& facts, bool split_sequence) {
+std::vector<Strategy> strategies_of(const NodeGroup& group, std::int64_t devices, const RuleFacts& facts, bool split_sequence,
+                                    const std::vector<Recompute>& recomputes) {
   std::vector<Strategy> out;
   const bool experts = !facts.experts.empty();
   for (std::int64_t tp = 1; tp <= std::min(devices, group.devices_per_node) && devices % tp == 0; tp *= 2)
@@ -63,7 +64,7 @@ std::vector<Strategy> strategies_of(const NodeGroup& group, std::int64_t devices
         s.cp = static_cast<std::int32_t>(cp);
         s.cp_kind = kind;
         s.dp = static_cast<std::int32_t>(devices / tp / cp);
-        add_splits(s, devices, experts, out);
+        add_splits(s, devices, experts, recomputes, out);
       }
   return out;
 }
@@ -220,6 +221,7 @@ StageOptions stage_options(const Problem& problem, const cost::ClusterCosts& cos
   StageOptions out;
   RuleFacts facts = rule_facts(*problem.model, *problem.cluster, problem.training, 1);
   const std::vector<std::int64_t> unit = unit_devices(*problem.cluster);
+  const std::vector<Recompute> recomputes = layer_recomputes(problem);
   StagePorts ports;
   for (std::size_t g = 0; g < problem.cluster->groups.size(); ++g) {
     const NodeGroup& group = problem.cluster->groups[g];
@@ -231,10 +233,10 @@ StageOptions stage_options(const Problem& problem, const cost::ClusterCosts& cos
                  : devices % group.devices_per_node != 0)
         continue;
       const Strategy* before = nullptr;
-      for (const Strategy& s : strategies_of(group, devices, facts, splits_sequence(problem))) {
+      for (const Strategy& s : strategies_of(group, devices, facts, splits_sequence(problem), recomputes)) {
         if (!stage_admitted(problem, facts, s, samples)) continue;
         const bool same = before != nullptr && before->tp == s.tp && before->cp == s.cp && before->cp_kind == s.cp_kind &&
-                          before->sp == s.sp && before->ep == s.ep;
+                          before->sp == s.sp && before->ep == s.ep && before->recompute.modules == s.recompute.modules;
         if (!same) cost::layer_costs(c, s, 1, static_cast<std::int32_t>(samples / s.dp), layers);
         before = &s;
         solve::StageOption option = option_of(c, s, layers);

@@ -88,12 +88,13 @@ class UnevenReplicasSearch {
   PhaseContext context_;
   std::int64_t work_ns_ = 0;                                  ///< no plan takes less
   bool closed_ = true;                                        ///< plans that were not simulated are no faster than the best plan
-  std::map<std::array<std::int64_t, 5>, double> arithmetic_;  ///< by group, tp, sp, recomputation and samples
+  std::map<std::array<std::int64_t, 6>, double> arithmetic_;  ///< by group, tp, sp, recomputation (2), samples
 };
 
 double UnevenReplicasSearch::arithmetic_ns(std::size_t g, const Strategy& s, std::int64_t samples) {
-  const auto [known, added] = arithmetic_.try_emplace({static_cast<std::int64_t>(g), s.tp, static_cast<std::int64_t>(s.sp),
-                                                       static_cast<std::int64_t>(s.recompute.kind), samples});
+  const auto [known, added] =
+      arithmetic_.try_emplace({static_cast<std::int64_t>(g), s.tp, static_cast<std::int64_t>(s.sp),
+                               static_cast<std::int64_t>(s.recompute.kind), s.recompute.modules.bits(), samples});
   if (!added) return known->second;
   const cost::CostContext& c = context_.costs().of(g);
   std::vector<cost::LayerCost> layers;
@@ -139,10 +140,11 @@ void UnevenReplicasSearch::add_ways(const std::vector<std::size_t>& groups, std:
     devices += group.nodes * group.devices_per_node;
     common = std::gcd(common, group.devices_per_node);
   }
+  const std::vector<Recompute> recomputes = layer_recomputes(problem_);
   for (std::int64_t tp = 1; tp <= common && common % tp == 0; tp *= 2)
     for (const SequenceParallel sp : {SequenceParallel::none, SequenceParallel::megatron})
       for (const ZeroStage zero : {ZeroStage::none, ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters})
-        for (const RecomputeKind how : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
+        for (const Recompute& how : recomputes) {
           if (sp != SequenceParallel::none && tp == 1) continue;
           Strategy s;
           s.tp = static_cast<std::int32_t>(tp);
@@ -152,10 +154,8 @@ void UnevenReplicasSearch::add_ways(const std::vector<std::size_t>& groups, std:
           s.shard = shards_optimizer(zero) ? s.dp : 1;
           s.overlap.grad_reduce = true;
           s.overlap.param_gather = shards_optimizer(zero);
-          s.recompute.kind = how;
-          if (how == RecomputeKind::full)
-            for (const std::int32_t kind : problem_.model->layers)
-              s.recompute.layers += problem_.model->kinds[static_cast<std::size_t>(kind)].role == LayerRole::block ? 1 : 0;
+          s.recompute = how;
+          if (how.kind == RecomputeKind::full) s.recompute.layers = static_cast<std::int32_t>(problem_.model->blocks());
           add_way(groups, s, out);
         }
 }
