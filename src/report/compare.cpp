@@ -26,11 +26,17 @@ void add_row(std::vector<std::vector<std::string>>& rows, const std::string& nam
   rows.push_back(std::move(row));
 }
 
+/// Returns the value of a strategy. Recomputation includes its modules: "selective(moe_act)".
+std::string text_of(Dimension dimension, const Strategy& strategy, const Schedule& schedule) {
+  const RecomputeModules modules = strategy.recompute.modules;
+  const std::string names = dimension == Dimension::recompute && modules.any() ? base::cat("(", to_string(modules), ")") : "";
+  return value_text(dimension, get(dimension, strategy, schedule)) + names;
+}
+
 /// Returns the value that all layers of a plan share, or "mixed". The micro-batch is that of each layer's own
 /// replicas.
 std::string value_of(Dimension dimension, const Plan& plan) {
-  if (const auto own = planner::uniform_configuration(plan))
-    return value_text(dimension, get(dimension, own->first, own->second));
+  if (const auto own = planner::uniform_configuration(plan)) return text_of(dimension, own->first, own->second);
   // The number of recomputed layers per chunk is meaningless where each layer has its own strategy.
   if (dimension == Dimension::recompute_layers) return "–";
   std::string out;
@@ -38,7 +44,7 @@ std::string value_of(Dimension dimension, const Plan& plan) {
     for (const StrategyCount& c : strategy_counts(plan.alone(p++))) {
       Schedule schedule = pipeline.schedule;
       schedule.micro_batch = static_cast<std::int32_t>(pipeline.samples_per_microbatch() / c.strategy.dp);
-      std::string value = value_text(dimension, get(dimension, c.strategy, schedule));
+      std::string value = text_of(dimension, c.strategy, schedule);
       if (!out.empty() && out != value) return "mixed";
       out = std::move(value);
     }

@@ -9,6 +9,7 @@
 namespace espalier::report {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -42,6 +43,18 @@ TEST(Compare, UnlikeJobsAreNamed) {
   EXPECT_THAT(compare({plan_of("a", "m", 8), plan_of("b", "m", 16)}),
               HasSubstr("WARNING: plans 1 and 2 differ in their global batch"));
   EXPECT_THAT(compare_json({plan_of("a", "m", 8), plan_of("b", "m", 16)}), HasSubstr("\"warnings\": ["));
+}
+
+TEST(Compare, ModulesOfARecomputationAreADifference) {
+  const auto recomputing = [](const char* name, RecomputeModules modules) {
+    Compared c = plan_of(name, "m", 8);
+    c.result.plan.only_pipeline().stages.front().chunks.front().ranges.front().strategy.recompute = {RecomputeKind::selective, 0,
+                                                                                                     modules};
+    return c;
+  };
+  const Compared act = recomputing("a", {RecomputeModule::act}), mlp = recomputing("b", {RecomputeModule::mlp});
+  EXPECT_THAT(compare({act, mlp}), AllOf(HasSubstr("selective(act)"), HasSubstr("selective(mlp)")));
+  EXPECT_THAT(compare({act, act}), Not(HasSubstr("selective(")));
 }
 
 TEST(Compare, BothWaysToCountAttention) {
