@@ -79,7 +79,9 @@ DIMENSIONS = {**{name: WHOLE for name in COUNTING}, **WORDS,
 MODULES = ("core_attn", "layernorm", "act", "mlp", "moe", "moe_act", "mla_up_proj", "shared_experts", "every_second_mm", "grouped_mm")
 FIXED = {**DIMENSIONS, "recompute": either(TEXT, array(one_of(*MODULES), minItems=1), description="none, selective, full, or modules of a block "
                                                                                                   "that run again: a list, or layernorm,moe_act")}
-VALUES = {name: either(value, array(value, minItems=1)) for name, value in DIMENSIONS.items()}
+# A space may also list every set of modules as one value.
+SPACE_VALUES = {**DIMENSIONS, "recompute": either(WORDS["recompute"], {"const": "modules"})}
+VALUES = {name: either(value, array(value, minItems=1)) for name, value in SPACE_VALUES.items()}
 
 SEQUENCE = either(POSITIVE, closed_object({"encoder": POSITIVE, "decoder": POSITIVE}, ("encoder", "decoder")),
                   closed_object({"main": POSITIVE, "encoder": described(POSITIVE, "patches of all images of a sample"),

@@ -9,7 +9,8 @@
 //   space.limit(Dimension::pp, 8);                               // at most 8 stages.
 //
 // overlap_tp (tensor-parallel collectives that overlap with their GEMMs) and offload are off unless named, because
-// few engines support them. Schedules that only_where_allowed (plan.h) marks are left out unless `allow` lists them.
+// few engines support them. Schedules that only_where_allowed (plan.h) marks and sets of recomputed modules are left
+// out unless `allow` lists them.
 #pragma once
 
 #include <concepts>
@@ -60,6 +61,11 @@ std::optional<Dimension> parse_dimension(std::string_view name);
 struct ByName {
   bool operator()(Dimension a, Dimension b) const { return to_string(a) < to_string(b); }
 };
+
+/// Admits, as a value of Dimension::recompute, every set of modules that the engine can select and the model has.
+/// Strategies then name their set. RecomputeKind::selective is the one set of the engine or of `recompute_modules`.
+/// Example: space.allow(Dimension::recompute, {RecomputeKind::none, kModuleSets}).
+inline constexpr std::int64_t kModuleSets = 3;
 
 /// Holds a value of a dimension: a count, a flag, or a value of the dimension's enumeration.
 class DimensionValue {

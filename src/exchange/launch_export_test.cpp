@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "data/source_dir.h"
@@ -84,6 +85,20 @@ TEST(MegatronExport, ExpertsContextAndRecomputationAreSaid) {
 
 // Tests each option whose flags data/engines.yaml names, by itself: the command has the flags, and reading it gives
 // the engine with that option.
+TEST(MegatronExport, ModulesThatTheSearchChoseAreAFlag) {
+  Job job = job_on("llama-2-7b", "megatron-core");
+  job.search.allow(Dimension::recompute, {kModuleSets});
+  job.search.fix(Dimension::tp, 2);
+  const auto result = plan(job, {});
+  ASSERT_TRUE(result) << result.error().message();
+  EXPECT_EQ(result->search.reason, SearchEnd::optimal);
+  std::string names = to_string(result->plan.only_pipeline().strategy().recompute.modules);
+  std::replace(names.begin(), names.end(), ',', ' ');
+  EXPECT_NE(names, "");
+  EXPECT_THAT(written("megatron-core", job, result->plan),
+              AllOf(HasSubstr("--recompute-granularity selective"), HasSubstr("--recompute-modules " + names)));
+}
+
 TEST(MegatronExport, OptionsAreWrittenAndReadAsTheirFlags) {
   Strategy s;
   s.dp = 8;

@@ -28,6 +28,13 @@ std::vector<std::string> value_names(Dimension dimension) {
   return out;
 }
 
+/// Returns the names of values that a space may list; sets of modules are no value of a single strategy.
+std::vector<std::string> space_names(Dimension dimension) {
+  std::vector<std::string> out = value_names(dimension);
+  if (dimension == Dimension::recompute) out.push_back(value_text(dimension, kModuleSets));
+  return out;
+}
+
 std::string written(const base::Node& node) {
   if (node.kind == base::NodeKind::string) return "\"" + node.text + "\"";
   return base::to_json(node);
@@ -48,7 +55,7 @@ std::string range_text(Dimension dimension) {
 /// Reads one value of a dimension. For an invalid value it records an error and returns nothing.
 std::optional<std::int64_t> read_value(base::Reader& reader, Dimension dimension, const base::Node& node) {
   const std::string key(to_string(dimension));
-  const std::vector<std::string> names = value_names(dimension);
+  const std::vector<std::string> names = space_names(dimension);
   if (names.empty()) {
     const auto [low, high] = range_of(dimension);
     if (node.kind == base::NodeKind::integer && node.integer >= low && node.integer <= high) return node.integer;
@@ -88,12 +95,12 @@ bool known_dimensions_only(base::Reader& part) {
 bool read_modules(base::Reader& part, const base::Node& node, RecomputeModules& modules) {
   std::string names = node.kind == base::NodeKind::string ? node.text : "";
   for (const base::Node& item : node.items) names += item.text + ",";
-  if (names.empty() || value_of_name("recompute", names)) return false;
+  std::vector<std::string> known = space_names(Dimension::recompute);
+  if (names.empty() || std::find(known.begin(), known.end(), names) != known.end()) return false;
   if (const auto named = parse_recompute_modules(names)) {
     modules = *named;
     return true;
   }
-  std::vector<std::string> known = value_names(Dimension::recompute);
   RecomputeModules::all().each([&](RecomputeModule m) { known.emplace_back(to_string(m)); });
   std::istringstream rest(names);
   std::optional<std::string> close;
@@ -173,6 +180,20 @@ void merge_fix(base::Reader& fix_part, SearchSpace::Values&& fix, SearchSpace& s
   }
 }
 
+/// Returns an error if the job lets the search choose modules and its engine has no sets to choose from.
+Status choice_of_modules(const Job& job) {
+  if (!job.search.admits(Dimension::recompute, kModuleSets)) return {};
+  const EngineModel& engine = job.engine_model ? *job.engine_model : *find_engine(job.engine);
+  if (!module_sets(engine, job.model).empty()) return {};
+  std::string names;
+  for (const EngineModel& other : engine_catalogue())
+    if (!module_sets(other, job.model).empty()) names += (names.empty() ? "" : ", ") + other.name;
+  const bool fixed = job.search.fixed.contains(Dimension::recompute);
+  return Error{ErrorKind::bad_input, fixed ? "search.fix.recompute" : "search.allow.recompute",
+               "modules under engine " + job.engine, "an engine that selects the modules of this model: " + names,
+               "use selective, or choose another engine"};
+}
+
 }  // namespace
 
 std::string value_name(std::string_view name, std::int64_t value) {
@@ -237,7 +258,7 @@ SearchSpace read_search_space(base::Reader& reader) {
 
 Status mean_modules(Job& job) {
   const RecomputeModules named = job.search.recompute_modules;
-  if (!named.any()) return {};
+  if (!named.any()) return choice_of_modules(job);
   auto engine = std::make_shared<EngineModel>(job.engine_model ? *job.engine_model : *find_engine(job.engine));
   const RecomputeModules foreign = named.without(engine->runs.recompute_modules);
   if (foreign.any())
@@ -253,7 +274,7 @@ Status mean_modules(Job& job) {
         "for this model: " + listed(modules_of(job.model, engine->memory.fuses_norms).both(engine->runs.recompute_modules))};
   engine->memory.selective = named;
   job.engine_model = std::move(engine);
-  return {};
+  return choice_of_modules(job);
 }
 
 }  // namespace espalier::job

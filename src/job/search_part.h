@@ -30,7 +30,8 @@ std::optional<Objective> read_objective(base::Reader& search);
 /// Reads `{space, fix, allow, forbid, limits, recompute_modules}`; errors go to the reader's sink.
 SearchSpace read_search_space(base::Reader& reader);
 /// Makes `selective` mean the modules that the job's space names. Returns an error where its engine cannot recompute
-/// them, or the model has none of them.
+/// them, or the model has none of them. Also returns one where the space asks for sets of modules and the engine has
+/// one policy.
 Status mean_modules(Job& job);
 
 }  // namespace espalier::job

@@ -66,7 +66,9 @@ bool possible(const std::vector<std::int64_t>& values, std::int64_t value) {
 void check_dimension(base::Reader& part, Dimension dimension, const std::vector<std::int64_t>& values, const Job& job) {
   const std::string name(to_string(dimension));
   const auto here = possible_values(dimension, job);
-  if (std::any_of(values.begin(), values.end(), [&](std::int64_t v) { return possible(here, v); })) return;
+  // mean_modules checks whether the engine has sets of modules.
+  const auto sets = [&](std::int64_t v) { return dimension == Dimension::recompute && v == kModuleSets; };
+  if (std::any_of(values.begin(), values.end(), [&](std::int64_t v) { return sets(v) || possible(here, v); })) return;
   const bool one = values.size() == 1;
   const std::string found = one ? std::to_string(values.front()) : listed_values(values) + ", none of which is possible";
   part.fail(name, found, listed_values(here) + ": " + reason_of_values(dimension, job),

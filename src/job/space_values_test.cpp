@@ -8,6 +8,7 @@
 #include "job/engine_defaults.h"
 #include "job/framework_defaults.h"
 #include "job/pins.h"
+#include "job/search_part.h"
 #include "plan/engine.h"
 
 namespace espalier::job::space_values_test {
@@ -55,6 +56,22 @@ TEST(SpaceValues, AValueThatNothingCanHaveIsRefusedWithItsNeighbours) {
   EXPECT_THAT(job_with(kDense, "{fix: {ep: 2}}").error().message(), HasSubstr("remove search.fix.ep"));
   EXPECT_THAT(job_with(kDense, "{allow: {micro_batch: [3, 7]}}").error().message(), HasSubstr("none of which is possible"));
   EXPECT_TRUE(job_with(kDense, "{allow: {tp: [1, 8, 16]}}")) << "larger clusters may have the others";
+}
+
+// Sets of modules are a value of a space under engines that select modules, and no value of a single configuration.
+TEST(SpaceValues, SetsOfModulesNeedAnEngineThatSelectsThem) {
+  for (const char* search : {"{allow: {recompute: [none, modules]}}", "{fix: {recompute: modules}}"}) {
+    const auto job = job_with(kDense, search, "megatron-core");
+    ASSERT_TRUE(job) << job.error().message();
+    EXPECT_TRUE(job->search.admits(Dimension::recompute, kModuleSets));
+    EXPECT_FALSE(job->search.recompute_modules.any());
+    const auto refused = job_with(kDense, search, "torchtitan");
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message(), HasSubstr("modules under engine torchtitan"));
+    EXPECT_THAT(refused.error().message(), HasSubstr("megatron-core"));
+  }
+  EXPECT_FALSE(job_with(kDense, "{}", "megatron-core")->search.admits(Dimension::recompute, kModuleSets));
+  EXPECT_FALSE(value_of_name("recompute", "modules"));
 }
 
 TEST(Pins, AreTheRestrictionsOfTheFileOneByOne) {

@@ -124,7 +124,8 @@ std::string value_text(Dimension dimension, std::int64_t value) {
     case Dimension::sp: return std::string(to_string(static_cast<SequenceParallel>(value)));
     case Dimension::cp_kind: return std::string(to_string(static_cast<ContextParallelKind>(value)));
     case Dimension::order: return std::string(to_string(static_cast<RankOrder>(value)));
-    case Dimension::recompute: return std::string(to_string(static_cast<RecomputeKind>(value)));
+    case Dimension::recompute:
+      return value == kModuleSets ? "modules" : std::string(to_string(static_cast<RecomputeKind>(value)));
     case Dimension::offload: return std::string(to_string(static_cast<Offload>(value)));
     default: return value != 0 ? "on" : "off";
   }

@@ -2,6 +2,7 @@
 #include "plan/recompute_modules.h"
 
 #include <algorithm>
+#include <map>
 
 #include "espalier/plan.h"
 #include "plan/engine.h"
@@ -206,10 +207,56 @@ RecomputeModules modules_of(const Model& model, bool fuses_norms) {
   return out;
 }
 
+namespace {
+
+/// Returns whether the engine recomputes one fixed set of modules, or none.
+bool has_one_policy(const EngineModel& engine) {
+  const RecomputeModules modules = engine.memory.selective;
+  return modules == engine.runs.recompute_modules || modules == kPerOperator;
+}
+
+/// Returns everything by which the cost of a block depends on a set of modules. It holds the operators that run again,
+/// with and without exchanges. It also holds the modules that cost/activation_memory.cpp reads by name.
+std::pair<std::vector<OperatorAgain>, RecomputeModules> effect_of(const Model& model, bool fuses_norms, RecomputeModules set) {
+  std::vector<OperatorAgain> again;
+  for (const LayerKind& kind : model.kinds) {
+    if (kind.role != LayerRole::block) continue;
+    for (const bool exchanges : {false, true}) {
+      BlockWalk walk(kind, set, fuses_norms, exchanges);
+      for (std::size_t i = 0; i < kind.operators.size(); ++i) again.push_back(walk.next(i));
+    }
+  }
+  constexpr RecomputeModules kByName{RecomputeModule::moe, RecomputeModule::mla_up_proj, RecomputeModule::every_second_mm};
+  return {std::move(again), set.both(kByName)};
+}
+
+}  // namespace
+
 RecomputeModules selective_modules(const EngineModel& engine, const Model& model) {
   const RecomputeModules modules = engine.memory.selective;
-  const bool one_policy = modules == engine.runs.recompute_modules || modules == kPerOperator;
-  return one_policy ? modules : modules.both(modules_of(model, engine.memory.fuses_norms));
+  return has_one_policy(engine) ? modules : modules.both(modules_of(model, engine.memory.fuses_norms));
+}
+
+std::vector<RecomputeModules> module_sets(const EngineModel& engine, const Model& model) {
+  if (!engine.runs.selective_recompute || has_one_policy(engine)) return {};
+  std::vector<RecomputeModules> sets(1);  // all subsets, the empty one first
+  modules_of(model, engine.memory.fuses_norms).both(engine.runs.recompute_modules).each([&](RecomputeModule module) {
+    const std::size_t smaller = sets.size();
+    for (std::size_t i = 0; i < smaller; ++i) {
+      sets.push_back(sets[i]);
+      sets.back().add(module);
+    }
+  });
+  std::map<std::pair<std::vector<OperatorAgain>, RecomputeModules>, RecomputeModules> by_effect;
+  by_effect.emplace(effect_of(model, engine.memory.fuses_norms, {}), RecomputeModules{});
+  const RecomputeModules meaning = selective_modules(engine, model);
+  by_effect.emplace(effect_of(model, engine.memory.fuses_norms, meaning), meaning);
+  for (const RecomputeModules set : sets) by_effect.emplace(effect_of(model, engine.memory.fuses_norms, set), set);
+  std::vector<RecomputeModules> out;
+  for (const auto& [effect, set] : by_effect)
+    if (set.any()) out.push_back(set);
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 void name_modules(const EngineModel& engine, const Model& model, Plan& plan) {

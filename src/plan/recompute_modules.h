@@ -9,8 +9,10 @@
 // reruns only with its MLP. This applies to products that are split by columns, but not to those that make latents.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "espalier/model.h"
 #include "espalier/recompute_modules.h"
@@ -26,6 +28,7 @@ struct OperatorAgain {
   bool traffic = false;      ///< includes its collectives of the forward pass
   bool inside = false;       ///< its saved tensors are dropped
   bool input_again = false;  ///< dense products and routers: their input is recomputed
+  auto operator<=>(const OperatorAgain&) const = default;
 };
 
 /// The share of a block's matrix products that torchtitan's per-operator policy runs again. It reruns the second,
@@ -67,6 +70,11 @@ RecomputeModules modules_of(const Model& model, bool fuses_norms);
 /// Returns the meaning of `recompute: selective` under an engine: those of its modules that the model has. If the
 /// engine supports only this set, it returns the whole set.
 RecomputeModules selective_modules(const EngineModel& engine, const Model& model);
+
+/// Returns the sets of modules that a search may choose for blocks of the model, in the order of their numbers. They
+/// are the non-empty sets of modules that the engine offers and the model has. Among sets with the same effect, only
+/// the meaning of `selective` or else the smallest number is listed. The list is empty where the engine has one policy.
+std::vector<RecomputeModules> module_sets(const EngineModel& engine, const Model& model);
 
 struct Plan;
 /// Writes the modules that it means into strategies that state only "selective".

@@ -64,7 +64,12 @@ std::vector<std::string> again(const LayerKind& kind, RecomputeModules modules, 
   }
   return out;
 }
+using testing::Contains;
 using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::IsSupersetOf;
+using testing::Not;
+using testing::UnorderedElementsAre;
 
 TEST(RecomputeModules, OfADenseBlock) {
   EXPECT_THAT(again(dense(), {}), ElementsAre());
@@ -166,6 +171,35 @@ TEST(RecomputeModules, WhatSelectiveMeans) {
   EXPECT_EQ(selective_modules(*find_engine("megatron-core"), model), (RecomputeModules{layernorm, moe_act}));
   EXPECT_EQ(selective_modules(*find_engine("torchtitan"), model), kPerOperator);
   EXPECT_EQ(selective_modules(*find_engine("generic+recompute-modules"), model), (RecomputeModules{layernorm, act, moe_act}));
+}
+
+Model model_of(const LayerKind& kind) {
+  Model model;
+  model.kinds = {kind};
+  return model;
+}
+
+std::vector<std::string> sets_of(const char* engine, const LayerKind& kind) {
+  std::vector<std::string> out;
+  for (const RecomputeModules set : module_sets(*find_engine(engine), model_of(kind))) out.push_back(to_string(set));
+  return out;
+}
+
+// Megatron-Core runs both norms inside products, so they are no modules of their own.
+TEST(ModuleSets, AreThoseThatEngineAndModelHave) {
+  EXPECT_THAT(sets_of("megatron-core", dense()), UnorderedElementsAre("core_attn", "mlp", "core_attn,mlp"));
+  for (const char* one_policy : {"torchtitan", "fsdp2", "megatron-lm-2021", "ddp"})
+    EXPECT_THAT(sets_of(one_policy, dense()), IsEmpty()) << one_policy;
+}
+
+// The whole mixture contains its activations and shared experts, so moe_act and shared_experts add nothing to moe.
+// Attention is in or out, and so is the norm before the router. The mixture is one of {}, moe, moe_act, shared experts
+// and both of the last. These are 2 · 2 · 5 sets less the empty one.
+TEST(ModuleSets, WithTheSameEffectAreListedOnce) {
+  const std::vector<std::string> sets = sets_of("megatron-core", mixture());
+  EXPECT_EQ(sets.size(), 19U);
+  EXPECT_THAT(sets, IsSupersetOf({"moe", "core_attn,layernorm,moe", "layernorm,moe_act", "moe_act,shared_experts"}));
+  EXPECT_THAT(sets, Not(Contains("moe,moe_act")));
 }
 
 }  // namespace

@@ -34,6 +34,12 @@ std::vector<std::int64_t> numbers_of(Dimension dimension, std::initializer_list<
   return out;
 }
 
+/// Returns whether a space lacks the value unless it allows it by name.
+bool only_by_name(Dimension dimension, std::int64_t number) {
+  return (dimension == Dimension::schedule && only_where_allowed(static_cast<ScheduleKind>(number))) ||
+         (dimension == Dimension::recompute && number == kModuleSets);
+}
+
 }  // namespace
 
 void SearchSpace::fix(Dimension dimension, DimensionValue value) {
@@ -61,9 +67,7 @@ bool SearchSpace::admits(Dimension dimension, DimensionValue value) const {
     return std::find(values.begin(), values.end(), number) != values.end();
   };
   const auto only = allowed.find(dimension);
-  if (only != allowed.end() ? !contains(only->second)
-                            : dimension == Dimension::schedule && only_where_allowed(static_cast<ScheduleKind>(number)))
-    return false;
+  if (only != allowed.end() ? !contains(only->second) : only_by_name(dimension, number)) return false;
   if (const auto it = forbidden.find(dimension); it != forbidden.end() && contains(it->second)) return false;
   const auto limit = limits.find(dimension);
   return limit == limits.end() || number <= limit->second;

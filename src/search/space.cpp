@@ -7,6 +7,7 @@
 #include "base/invariant.h"
 #include "plan/engine.h"
 #include "plan/engine_rules.h"
+#include "plan/recompute_modules.h"
 #include "search/search.h"
 
 namespace espalier::search {
@@ -52,10 +53,15 @@ bool listed(Dimension d) {
   return (kListed & bit(d)) != 0;
 }
 
-std::vector<Recompute> recomputes_in(const SearchSpace& space) {
+std::vector<Recompute> recomputes_in(const SearchSpace& space, const Model& model, const EngineModel& engine) {
   std::vector<Recompute> out;
   for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full})
     if (space.admits(Dimension::recompute, kind)) out.push_back({kind, kind == RecomputeKind::full ? 1 : 0});
+  if (!space.admits(Dimension::recompute, kModuleSets)) return out;
+  for (const RecomputeModules set : module_sets(engine, model)) {
+    const bool listed = space.admits(Dimension::recompute, RecomputeKind::selective) && set == selective_modules(engine, model);
+    if (!listed) out.push_back({RecomputeKind::selective, 0, set});
+  }
   return out;
 }
 
@@ -65,7 +71,9 @@ bool contains_value(const std::vector<std::int64_t>& values, std::int64_t v) {
 
 }  // namespace
 
-std::vector<Recompute> layer_recomputes(const Problem& problem) { return recomputes_in(problem.space); }
+std::vector<Recompute> layer_recomputes(const Problem& problem) {
+  return recomputes_in(problem.space, *problem.model, *problem.engine);
+}
 
 bool takes_partition(const Strategy& s) {
   return s.tp > 1 && (s.tp & (s.tp - 1)) == 0 && s.sp == SequenceParallel::none && s.cp == 1 && s.ep == 1 && s.etp == 1 &&
@@ -87,7 +95,7 @@ Space::Space(const Model& model, const Cluster& cluster, const Training& trainin
     : engine_(&engine),
       partitions_(partitions),
       facts_(rule_facts(model, cluster, training, engine.split)),
-      layer_recomputes_(recomputes_in(space)),
+      layer_recomputes_(recomputes_in(space, model, engine)),
       admitted_(kDimensions),
       rules_at_(kDimensions),
       engine_rules_at_(kDimensions) {
@@ -206,6 +214,12 @@ void Space::layer_group(const Visit& visit) const {
   Configuration c;
   descend(0, kLayer, c, [&](const Configuration& plain) {
     visit(plain);
+    for (const Recompute& how : layer_recomputes_) {
+      if (!how.modules.any()) continue;
+      Configuration with = plain;
+      with.strategy.recompute = how;
+      visit(with);
+    }
     if (partitions_ == nullptr) return;
     const std::vector<BlockPartition>* partitions = partitions_->of(plain);
     if (partitions == nullptr) return;
@@ -331,8 +345,12 @@ bool Space::contains(const Configuration& c) const {
     if (partitions == nullptr || std::find(partitions->begin(), partitions->end(), c.strategy.partition) == partitions->end())
       return false;
   }
-  return std::all_of(kOrder.begin(), kOrder.end(),
-                     [&](Dimension d) { return admitted_[static_cast<std::size_t>(d)](get(d, c.strategy, c.schedule)); });
+  const Recompute& own = c.strategy.recompute;
+  const bool chosen =
+      own.modules.any() && std::find(layer_recomputes_.begin(), layer_recomputes_.end(), own) != layer_recomputes_.end();
+  return std::all_of(kOrder.begin(), kOrder.end(), [&](Dimension d) {
+    return (d == Dimension::recompute && chosen) || admitted_[static_cast<std::size_t>(d)](get(d, c.strategy, c.schedule));
+  });
 }
 
 }  // namespace espalier::search

@@ -4,12 +4,13 @@
 // A configuration is legal iff it breaks no rule of plan/rules.h, the job's search section admits every value, and
 // the engine can run it. The tree chooses dimensions group by group. A rule is applied at the first group where all
 // dimensions it reads are known:
-//   layer group      tp cp pp dp sp cp_kind ep etp order overlap_tp offload micro_batch, and where partitions are
-//                    offered, one of them or none. It decides the time of a layer.
+//   layer group      tp cp pp dp sp cp_kind ep etp order overlap_tp offload micro_batch. It decides the time of a
+//                    layer. Where partitions are offered, it holds one of them or none, and where the job allows
+//                    sets of recomputed modules, one of those or none.
 //   schedule group   schedule vpp. It decides bubbles and chunks.
 //   shard group      zero shard. It decides static memory and gradient traffic.
 //   overlap group    overlap_grad overlap_param overlap_p2p
-//   recompute group  recompute recompute_layers.
+//   recompute group  recompute recompute_layers, unless the layer group chose modules.
 // Within the layer group, only pp, micro-batches and data ranks affect which values of the last four groups are
 // legal. For engines with rules of their own, the schedule and tp, cp, sp, ep and offload matter as well. Leaves are
 // therefore counted as products, which tests compare with plain enumeration.

@@ -7,6 +7,7 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
@@ -82,6 +83,38 @@ TEST(Space, ZbH2OnlyWhereAllowed) {
   p.part.allow(Dimension::schedule, {zb_h1, zb_h2});
   EXPECT_EQ(count(ScheduleKind::zb_h2), as_many);
   EXPECT_TRUE(p.part.admits(Dimension::schedule, zb_h2));
+}
+
+// Sets of recomputed modules are added to the other kinds, each only as selective recomputation, and are absent unless
+// the space names them. Without selective, the set that it means is one of them.
+TEST(Space, SetsOfModulesOnlyWhereAllowed) {
+  Small p = small(2, 2, 4);
+  p.engine = find_engine("megatron-core");  // core_attn and mlp; the norms are parts of products
+  const auto sets = [&] {
+    std::map<std::string, int> found;
+    p.space().for_each([&](const Configuration& c) {
+      EXPECT_TRUE(!c.strategy.recompute.modules.any() || c.strategy.recompute.kind == RecomputeKind::selective);
+      if (c.strategy.recompute.kind == RecomputeKind::selective) ++found[to_string(c.strategy.recompute.modules)];
+    });
+    return found;
+  };
+  const auto alone = sets();
+  ASSERT_EQ(alone.size(), 1U);
+  const int each = alone.at("");
+  EXPECT_GT(each, 0);
+  const std::size_t others = listed(p).size() - static_cast<std::size_t>(each);
+  p.part.allow(Dimension::recompute, {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full, kModuleSets});
+  EXPECT_EQ(sets(), (std::map<std::string, int>{{"", each}, {"core_attn", each}, {"core_attn,mlp", each}}));
+  EXPECT_EQ(listed(p).size(), others + 3 * static_cast<std::size_t>(each));
+  double leaves = 0;
+  Space space = p.space();
+  space.layer_group([&](const Configuration& c) { leaves += space.leaves(c); });
+  EXPECT_EQ(leaves, static_cast<double>(listed(p).size()));
+  space.for_each([&](const Configuration& c) { EXPECT_TRUE(space.contains(c)); });
+  p.part.allow(Dimension::recompute, {kModuleSets});
+  EXPECT_EQ(sets(), (std::map<std::string, int>{{"mlp", each}, {"core_attn", each}, {"core_attn,mlp", each}}));
+  p.engine = find_engine("torchtitan");  // one policy
+  EXPECT_TRUE(listed(p).empty());
 }
 
 /// Returns whether the job file admits a configuration, computed afresh from its maps.

@@ -213,7 +213,7 @@ bool stage_admitted(const Problem& problem, RuleFacts& facts, const Strategy& s,
   one.microbatches = static_cast<std::int32_t>(facts.global_batch / samples);
   for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::cp_kind, Dimension::ep, Dimension::etp,
                             Dimension::dp, Dimension::zero, Dimension::recompute, Dimension::offload, Dimension::micro_batch})
-    if (!problem.space.admits(d, get(d, s, one))) return false;
+    if (!(d == Dimension::recompute && s.recompute.modules.any()) && !problem.space.admits(d, get(d, s, one))) return false;
   return true;
 }
 

@@ -43,7 +43,7 @@ class EveryDeal {
     }
     for (const std::int32_t tp : {1, 2, 4}) {
       if (common % tp != 0) continue;
-      for (const RecomputeKind how : {RecomputeKind::none, RecomputeKind::full})
+      for (const Recompute& how : recomputes_)
         for (const ZeroStage zero : {ZeroStage::none, ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters}) {
           Strategy s;
           s.tp = tp;
@@ -52,8 +52,8 @@ class EveryDeal {
           s.shard = shards_optimizer(zero) ? s.dp : 1;
           s.overlap.grad_reduce = true;
           s.overlap.param_gather = shards_optimizer(zero);
-          s.recompute.kind = how;
-          if (how == RecomputeKind::full) s.recompute.layers = static_cast<std::int32_t>(case_.model.blocks());
+          s.recompute = how;
+          if (how.kind == RecomputeKind::full) s.recompute.layers = static_cast<std::int32_t>(case_.model.blocks());
           each_size(s);
         }
     }
@@ -144,6 +144,7 @@ class EveryDeal {
   const Case& case_;
   const cost::ClusterCosts costs_;
   planner::SimulatedEvaluator evaluator_{1};
+  const std::vector<Recompute> recomputes_ = search::layer_recomputes(case_.problem);
   std::vector<std::size_t> chosen_;
 };
 
@@ -192,6 +193,7 @@ TEST(EveryReplica, TheSearchFindsTheBestDeal) {
     } else {
       made = std::make_unique<Case>(uneven_model(random), text, random.of<std::int64_t>({4, 6, 8, 12}));
       narrow(random, made->problem.space);
+      if (n % 12 == 0) made->problem.space.allow(Dimension::recompute, {kModuleSets});
     }
     const Case& c = *made;
     const search::PhaseOutcome found = found_on(c);

@@ -157,10 +157,10 @@ std::map<std::pair<std::int32_t, std::int64_t>, std::vector<Strategy>> strategie
   space.layer_group([&](const Configuration& c) {
     if (c.strategy.order == RankOrder::tp_cp_pp_dp && c.schedule.stages > 1) return;
     space.shard_group(c, [&](const Configuration& shard) {
-      for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::full}) {
-        if (!p.space.admits(Dimension::recompute, kind)) continue;
+      for (const Recompute& how : space.layer_recomputes()) {
+        if (how.modules != c.strategy.recompute.modules) continue;
         Strategy s = search::with_overlap(shard.strategy, {true, true, c.schedule.stages > 1, false}, has_experts(p.model));
-        s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
+        s.recompute = how;
         out[{c.schedule.stages, std::int64_t{c.schedule.micro_batch} * c.strategy.dp}].push_back(s);
       }
     });
@@ -168,26 +168,19 @@ std::map<std::pair<std::int32_t, std::int64_t>, std::vector<Strategy>> strategie
   return out;
 }
 
-TEST(Layerwise, CertificateIsBelowEveryPlanOfSmallSpaces) {
-  constexpr double kMost = 3000;
+/// Compares the layer-wise search with every plan of spaces that are small enough.
+struct SmallSpaces {
   int problems = 0, met = 0;
   std::int64_t plans = 0;
   double worst = 0;
-  for (int i = 0; problems < cases(15, 250) && i < 4000; ++i) {
-    RandomProblem p = generic_problem(i);
-    for (const Dimension d : {Dimension::overlap_grad, Dimension::overlap_param, Dimension::overlap_p2p})
-      p.space.allow(d, {false, true});
-    p.space.allow(Dimension::schedule, {ScheduleKind::one_f_one_b});
-    p.space.allow(Dimension::recompute, {0, 2});
-    p.space.allowed.erase(Dimension::overlap_tp);
-    for (const Dimension d :
-         {Dimension::overlap_grad, Dimension::overlap_param, Dimension::overlap_p2p, Dimension::schedule, Dimension::recompute})
-      p.space.forbidden.erase(d);
+
+  void add(const RandomProblem& p) {
+    constexpr double kMost = 3000;
     const auto strategies = strategies_of(p);
     double size = 0;
     for (const auto& [key, all] : strategies)
       size += std::pow(static_cast<double>(all.size()), static_cast<double>(p.model.layers.size())) * key.first;
-    if (size > kMost || size < 50) continue;
+    if (size > kMost || size < 50) return;
     ++problems;
     const search::Problem view = p.view();
     Enumeration all(p, view);
@@ -195,7 +188,7 @@ TEST(Layerwise, CertificateIsBelowEveryPlanOfSmallSpaces) {
     plans += all.plans();
     planner::SimulatedEvaluator evaluator(1);
     const auto found = search::layerwise(view, evaluator, {});
-    if (all.best() == 0) continue;
+    if (all.best() == 0) return;
     ASSERT_TRUE(found.best.has_value()) << describe(p);
     EXPECT_LE(found.lower_bound_ns, all.best()) << describe(p);
     const double off = static_cast<double>(found.best->iteration_ns) / static_cast<double>(all.best()) - 1;
@@ -204,8 +197,46 @@ TEST(Layerwise, CertificateIsBelowEveryPlanOfSmallSpaces) {
     worst = std::max(worst, off);
     met += off <= 0 ? 1 : 0;
   }
-  std::printf("%d problems, %lld plans simulated: the best found is the best of all in %d, at most %.2f %% above it\n", problems,
-              static_cast<long long>(plans), met, 100 * worst);
+  void print() const {
+    std::printf("%d problems, %lld plans simulated: the best found is the best of all in %d, at most %.2f %% above it\n",
+                problems, static_cast<long long>(plans), met, 100 * worst);
+  }
+};
+
+/// Returns a problem with one schedule, whose blocks are recomputed in full or not.
+RandomProblem narrow_problem(int i) {
+  RandomProblem p = generic_problem(i);
+  for (const Dimension d : {Dimension::overlap_grad, Dimension::overlap_param, Dimension::overlap_p2p})
+    p.space.allow(d, {false, true});
+  p.space.allow(Dimension::schedule, {ScheduleKind::one_f_one_b});
+  p.space.allow(Dimension::recompute, {0, 2});
+  p.space.allowed.erase(Dimension::overlap_tp);
+  for (const Dimension d :
+       {Dimension::overlap_grad, Dimension::overlap_param, Dimension::overlap_p2p, Dimension::schedule, Dimension::recompute})
+    p.space.forbidden.erase(d);
+  return p;
+}
+
+TEST(Layerwise, CertificateIsBelowEveryPlanOfSmallSpaces) {
+  SmallSpaces spaces;
+  for (int i = 0; spaces.problems < cases(15, 250) && i < 4000; ++i) spaces.add(narrow_problem(i));
+  spaces.print();
+}
+
+// Each layer reruns attention, its MLP or both.
+TEST(Layerwise, LayersChooseTheirModules) {
+  EngineModel engine = *find_engine("generic");
+  engine.runs.recompute_modules = {RecomputeModule::core_attn, RecomputeModule::mlp};
+  engine.memory.selective = {RecomputeModule::mlp};
+  SmallSpaces spaces;
+  for (int i = 0; spaces.problems < cases(4, 60) && i < 1000; ++i) {
+    RandomProblem p = narrow_problem(i);
+    p.engine = &engine;
+    p.space.allow(Dimension::recompute, {kModuleSets});
+    spaces.add(p);
+  }
+  spaces.print();
+  EXPECT_GT(spaces.problems, 0);
 }
 
 // The search is exact in its objective (LayerSearch.MoreMemoryAndMoreChoicesAreNeverSlower). The answer is the

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 
+#include "plan/recompute_modules.h"
 #include "random_problem.h"
 
 namespace espalier::property::search_equals_exhaustive_test {
@@ -92,6 +93,61 @@ TEST(SearchEqualsExhaustive, OnRandomProblemsThatVaryEveryPairOfDimensions) {
       "%d problems, %.0f configurations, %.0f simulated by the search; %d problems partly and %d wholly out of memory; every "
       "pair varied in at least %d\n",
       kProblems, configurations, simulated, limited, infeasible, coverage.least());
+}
+
+/// Returns the subsets of the modules that engine and model have, the empty one excluded.
+std::vector<RecomputeModules> all_subsets(const RandomProblem& p) {
+  const RecomputeModules offered = modules_of(p.model, p.engine->memory.fuses_norms).both(p.engine->runs.recompute_modules);
+  std::vector<RecomputeModules> out;
+  for (unsigned bits = 1; bits < 1U << static_cast<unsigned>(kRecomputeModules); ++bits) {
+    RecomputeModules set;
+    RecomputeModules::all().each([&](RecomputeModule m) {
+      if ((bits >> static_cast<unsigned>(m) & 1U) != 0) set.add(m);
+    });
+    if (set.both(offered) == set) out.push_back(set);
+  }
+  return out;
+}
+
+double size_of(const RandomProblem& p) {
+  double size = 0;
+  search::Space space(p.model, p.cluster, p.training, *p.engine, p.space);
+  space.layer_group([&](const Configuration& c) { size += space.leaves(c); });
+  return size;
+}
+
+// The reference pins each subset of the modules in turn, also those that the space lists once for their equal effect,
+// and simulates every configuration. The search over all sets finds the fastest of them.
+TEST(SearchEqualsExhaustive, OverSetsOfRecomputedModules) {
+  int problems = 0, chosen = 0;
+  for (int i = 0; problems < cases(25, 250); ++i) {
+    RandomProblem p = random_problem(i);
+    p.engine = find_engine(i % 2 == 0 ? "generic" : "megatron-core");
+    p.space.forbidden.erase(Dimension::recompute);
+    p.space.allow(Dimension::recompute, {RecomputeKind::selective});
+    if (i % 4 < 2) p.space.allow(Dimension::recompute, {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full});
+    const std::vector<RecomputeModules> subsets = all_subsets(p);
+    const double most = size_of(p) * static_cast<double>(subsets.size() + 1);
+    if (most == 0 || most > 3000) continue;
+    ++problems;
+    const search::Outcome meant = exhaustive(p);
+    std::int64_t best_ns = meant.best ? meant.best->iteration_ns : INT64_MAX;
+    for (const RecomputeModules set : subsets) {
+      EngineModel meaning = *p.engine;
+      meaning.memory.selective = set;
+      RandomProblem pinned = p;
+      pinned.engine = &meaning;
+      const search::Outcome all = exhaustive(pinned);
+      if (all.best) best_ns = std::min(best_ns, all.best->iteration_ns);
+    }
+    p.space.allowed[Dimension::recompute].push_back(kModuleSets);
+    const search::Outcome clever = pruned(p);
+    expect_same(p, exhaustive(p), clever, "sets of modules");
+    EXPECT_EQ(clever.best ? clever.best->iteration_ns : INT64_MAX, best_ns) << describe(p);
+    chosen += clever.best && clever.best->configuration.strategy.recompute.modules.any() ? 1 : 0;
+  }
+  EXPECT_GT(chosen, 0);
+  std::printf("%d problems, a set other than the engine's is the answer of %d\n", problems, chosen);
 }
 
 TEST(SearchEqualsExhaustive, WithAnyRuleSwitchedOff) {
