@@ -17,7 +17,6 @@ import sys
 import textwrap
 
 import schemas
-from schema_check import resolved
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
@@ -84,7 +83,6 @@ class Writer:
 
     def annotation(self, schema, key):
         """Returns the Python type of a value, and the class that is nested in it, if any."""
-        schema = resolved(schema)
         if "properties" in schema:
             name = self.class_of(schema, key)
             return name, name

@@ -18,21 +18,21 @@ def has_type(value, name):
 
 
 def resolved(part):
-    """Returns a part of a schema, or the part that it refers to: {"$ref": "words.schema.json#/$defs/schedule"}."""
+    """Returns a part of a schema, or the part that it refers to: {"$ref": "plan.schema.json#/$defs/stages"}."""
     if "$ref" not in part:
         return part
-    name, keys = part["$ref"].split(".schema.json#/")
-    found = schema(name)
-    for key in keys.split("/"):
+    file, _, keys = part["$ref"].partition("#/")
+    found = schema(file.removesuffix(".schema.json"))
+    for key in keys.split("/") if keys else ():
         found = found[key]
-    return found
+    return resolved({**found, **{key: value for key, value in part.items() if key != "$ref"}})
 
 
 def offences(schema, value, path="$"):
     """Returns the violations of `schema` in `value`, each with its path."""
     schema = resolved(schema)
     known = {"$schema", "$id", "title", "description", "default", "type", "enum", "const", "anyOf", "minimum", "maximum", "minItems", "items",
-             "properties", "required", "additionalProperties"}
+             "properties", "required", "additionalProperties", "$defs"}
     assert set(schema) <= known, f"{path}: words that this checker does not know: {set(schema) - known}"
     if "type" in schema and not has_type(value, schema["type"]):
         return [f"{path}: {json.dumps(value)[:60]} is no {schema['type']}"]
@@ -61,6 +61,16 @@ def offences(schema, value, path="$"):
     return out
 
 
+def with_file(part, file):
+    """Returns a schema whose references to its own file name that file."""
+    if isinstance(part, list):
+        return [with_file(item, file) for item in part]
+    if not isinstance(part, dict):
+        return part
+    return {key: file + value if key == "$ref" and value.startswith("#") else with_file(value, file) for key, value in part.items()}
+
+
 @functools.cache
 def schema(name):
-    return json.loads((FOLDER / f"{name}.schema.json").read_text(encoding="utf-8"))
+    file = f"{name}.schema.json"
+    return with_file(json.loads((FOLDER / file).read_text(encoding="utf-8")), file)

@@ -73,9 +73,8 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
 OPTIMIZERS = ("adam", "sgd")
 SPACES = ("uniform", "layerwise", "spatial_temporal", "full")
 
-WORDS = {name: {"$ref": f"words.schema.json#/$defs/{name}"} for name in NAMED}  # each list is in one file
-DIMENSIONS = {**{name: WHOLE for name in COUNTING}, **WORDS,
-              **{name: YES_NO for name in SWITCHES}}
+WORDS = {name: one_of(*words) for name, words in NAMED.items()}
+DIMENSIONS = {**{name: WHOLE for name in COUNTING}, **WORDS, **{name: YES_NO for name in SWITCHES}}
 MODULES = ("core_attn", "layernorm", "act", "mlp", "moe", "moe_act", "mla_up_proj", "shared_experts", "every_second_mm", "grouped_mm")
 FIXED = {**DIMENSIONS, "recompute": either(TEXT, array(one_of(*MODULES), minItems=1), description="none, selective, full, or modules of a block "
                                                                                                   "that run again: a list, or layernorm,moe_act")}
@@ -468,16 +467,64 @@ SCHEMAS = {
     "objective": ("Espalier objective", "Sizes of a cluster and their plans: what plan prints with --json where a job has an objective.", OBJECTIVE),
     "improvement": ("Espalier improvement", "What a present configuration costs and what would be better: what improve prints with --json.", IMPROVEMENT),
     "observation": ("Espalier observation", "What was seen of a running plan: the input of replan.", OBSERVATION),
-    "words": ("Espalier words", "Values of dimensions that are words; other schemas refer to them.",
-              {"$defs": {name: one_of(*words) for name, words in NAMED.items()}}),
+    "words": ("Espalier words", "Words and lists that several schemas share.", {}),
     "run": ("Measured run", "One line of a *.jsonl file, the input of validate and calibrate.", RUN),
 }
+
+# A part of several schemas is written once, in the schema named here, and all others refer to it.
+DEFINITIONS = {
+    "words": {**WORDS, "precision": one_of(*PRECISIONS), "space": one_of(*SPACES), "modules": array(one_of(*MODULES))},
+    "job": {"values": closed_object(VALUES)},
+    "plan": {"strategy": STRATEGY, "schedule": SCHEDULE, "stages": STAGES, "pipeline": PIPELINE, "source": SOURCE},
+    "result": {"breakdown": PREDICTION["properties"]["bottleneck"]["properties"]["breakdown_s"], "engine_answer": ENGINE_ANSWER, "made_by": MADE_BY},
+    "change": {"disturbance": WHAT_IF["properties"]["change"], "move_prices": WHAT_IF["properties"]["prices"]},
+}
+
+
+def shape(schema):
+    """Returns a key that is equal for two schemas that differ in their descriptions at most."""
+    return json.dumps({key: value for key, value in schema.items() if key != "description"}, sort_keys=True)
+
+
+ADDRESSES = {shape(schema): f"{name}.schema.json" for name, (_, _, schema) in SCHEMAS.items() if schema}
+for file, definitions in DEFINITIONS.items():
+    ADDRESSES = {**{shape(schema): f"{file}.schema.json#/$defs/{name}" for name, schema in definitions.items()}, **ADDRESSES}
+
+
+def referring(part, file):
+    """Returns a schema of `file` with references in place of all that DEFINITIONS and SCHEMAS hold."""
+    if isinstance(part, list):
+        return [referring(item, file) for item in part]
+    if not isinstance(part, dict):
+        return part
+    address = ADDRESSES.get(shape(part))
+    if address is None:
+        return inside(part, file)
+    own = {"description": part["description"]} if "description" in part else {}
+    return {"$ref": address.removeprefix(f"{file}.schema.json"), **own}
+
+
+def inside(schema, file):
+    return {key: referring(value, file) for key, value in schema.items()}
+
+
+def laid_out(value, indent=1, used=0):
+    """Returns JSON text in which each value that fits into a line of 120 columns is on one; `used` are columns before it."""
+    line = json.dumps(value, ensure_ascii=False)
+    if not value or not isinstance(value, (dict, list)) or indent + used + len(line) < 120:
+        return line
+    keys = [f"{json.dumps(key, ensure_ascii=False)}: " for key in value] if isinstance(value, dict) else [""] * len(value)
+    items = value.values() if isinstance(value, dict) else value
+    lines = [" " * indent + key + laid_out(item, indent + 1, len(key)) for key, item in zip(keys, items)]
+    return "{["[isinstance(value, list)] + "\n" + ",\n".join(lines) + "\n" + " " * (indent - 1) + "}]"[isinstance(value, list)]
 
 
 def document(name):
     title, text, schema = SCHEMAS[name]
-    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{name}.schema.json", "title": title, "description": text, **schema}
-    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+    definitions = {key: inside(part, name) for key, part in DEFINITIONS.get(name, {}).items()}
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{name}.schema.json", "title": title, "description": text,
+             **inside(schema, name), **({"$defs": definitions} if definitions else {})}
+    return laid_out(whole) + "\n"
 
 
 def main():

@@ -51,6 +51,23 @@ def the_validator_finds_offences():
         expect(any(part in o for o in offences(schema("job"), value)), f"{value} breaks the schema of jobs: {part}")
 
 
+def references_of(part):
+    """Yields every reference in a schema, with the object that holds it."""
+    for value in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from references_of(value)
+    if isinstance(part, dict) and "$ref" in part:
+        yield part
+
+
+def every_reference_resolves():
+    for path in sorted((SOURCE / "docs/schema").glob("*.schema.json")):
+        for part in references_of(schema(path.name.removesuffix(".schema.json"))):
+            expect(resolved(part), f"{path.name} refers to {part['$ref']}")
+    stage = {"devices": ["0-3"], "layers": [{"first": 0, "last": 1, "strategy": {"tp": "two"}}]}
+    found = offences(schema("plan"), {"stages": [stage]}) + offences(schema("what-if"), {"running": {"stages": [stage]}})
+    expect(sum("strategy.tp: \"two\" is no integer" in o for o in found) == 2, f"a mistake behind references: {found}")
+
+
 # ---- against the program -------------------------------------------------------------------------------------------
 
 
@@ -73,11 +90,11 @@ def the_program_expects_what_the_schemas_say():
     job = schema("job")
     parts = {"": job, "training.": job["properties"]["training"], "search.": job["properties"]["search"]}
     for name in ("fix", "allow", "forbid"):
-        parts[f"search.{name}."] = job["properties"]["search"]["properties"][name]
+        parts[f"search.{name}."] = resolved(job["properties"]["search"]["properties"][name])
     for path, part in parts.items():
         told, written = expected_words(f"{path}no_such_key=1"), set(part["properties"])
         expect(told == written, f"keys of {path or 'a job'}: scripts/schemas.py lacks {sorted(told - written)}, the program {sorted(written - told)}")
-    told, written = expected_words("cluster.no_such_key=1"), set(job["properties"]["cluster"]["anyOf"][1]["properties"])
+    told, written = expected_words("cluster.no_such_key=1"), set(resolved(job["properties"]["cluster"]["anyOf"][1])["properties"])
     expect(told <= written, f"keys of a cluster: scripts/schemas.py lacks {sorted(told - written)}")
     dimensions = job["properties"]["search"]["properties"]["fix"]["properties"]
     words = {"training.precision": job["properties"]["training"]["properties"]["precision"],
@@ -122,6 +139,7 @@ def main():
     ran = subprocess.run([sys.executable, SOURCE / "scripts/schemas.py", "--check"], capture_output=True, text=True)
     expect(ran.returncode == 0, ran.stdout + ran.stderr)
     the_validator_finds_offences()
+    every_reference_resolves()
     the_program_expects_what_the_schemas_say()
     every_measured_run()
     every_example()
