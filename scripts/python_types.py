@@ -32,10 +32,9 @@ CLASSES = {
     "Prediction": schemas.PREDICTION, "Breakdown": schemas.PREDICTION["properties"]["breakdown_s"],
     "MemoryBreakdown": schemas.PREDICTION["properties"]["memory_breakdown_bytes"], "Expense": schemas.PREDICTION["properties"]["cost"],
     "NetworkPrediction": schemas.PREDICTION["properties"]["network"], "LinkUse": schemas.PREDICTION["properties"]["network"]["properties"]["links"]["items"],
-    "SearchSummary": schemas.RESULT["properties"]["search"], "PhaseSummary": schemas.RESULT["properties"]["search"]["properties"]["phases"]["items"],
+    "SearchSummary": schemas.RESULT["properties"]["search"], "PhaseSummary": schemas.PHASE, "SearchCounters": schemas.PHASE["properties"]["counters"],
     "Alternative": schemas.RESULT["properties"]["alternatives"]["items"], "OperatorReport": schemas.RESULT["properties"]["operators"]["items"],
-    "EngineAnswer": schemas.ENGINE_ANSWER, "Simplest": schemas.SIMPLEST, "LayerwiseSummary": schemas.LAYERWISE,
-    "PartitionSummary": schemas.PARTITIONS, "DeviceGroupsSummary": schemas.DEVICE_GROUPS, "ResultDocument": schemas.RESULT,
+    "EngineAnswer": schemas.ENGINE_ANSWER, "Simplest": schemas.SIMPLEST, "StageBalance": schemas.BALANCE, "ResultDocument": schemas.RESULT,
     "Move": schemas.MOVE, "Disturbance": schemas.WHAT_IF["properties"]["change"], "MovePrices": schemas.WHAT_IF["properties"]["prices"],
     "SearchRequest": schemas.RESULT["properties"]["search"]["properties"]["asked"], "Change": schemas.CHANGE, "WhatIf": schemas.WHAT_IF, "Survival": schemas.SURVIVAL,
     "LossClass": schemas.SURVIVAL["properties"]["classes"]["items"], "StepSeen": schemas.OBSERVATION["properties"]["steps"]["items"],
@@ -63,6 +62,12 @@ def struct_comments():
 def shape(schema):
     """Returns a key that is equal for two objects of the same type."""
     return json.dumps({key: value for key, value in schema.items() if key != "description"}, sort_keys=True)
+
+
+def sentence_of(text):
+    """Returns a description as a sentence of its own: consecutive comments are read as one paragraph."""
+    first = text[:1].upper() if re.match(r"[a-z]+( |$)", text) else text[:1]
+    return first + text[1:].rstrip(".") + "." if text else ""
 
 
 class Writer:
@@ -111,7 +116,7 @@ class Writer:
             if key in WALL_CLOCK:
                 optional = " = dataclasses.field(default=None, compare=False)"
             text += "" if key in required or text.endswith("None") else " | None"
-            note = value.get("description", "")
+            note = sentence_of(value.get("description", ""))
             name_of_field = key + "_" * keyword.iskeyword(key)  # import_ for the key import
             line = f"    {name_of_field}: {text}{optional}" + (f"  # {note}" if note else "")
             fields += [line] if len(line) <= 120 or not note else [*textwrap.wrap(note, 110, initial_indent="    # ", subsequent_indent="    # "),

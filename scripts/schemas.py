@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the JSON schemas of docs/schema/, all from this one place.
+"""Writes the JSON schemas of docs/schema/, all from this one place, and the table of counters in docs/file-formats.md.
 
-usage: schemas.py --write | --check      write docs/schema/<name>.schema.json, or report which differ
+usage: schemas.py --write | --check      write docs/schema/<name>.schema.json and the table, or report which differ
 
 To add a key: one line in the table of its object below, then --write. Objects that people write (a job and its parts)
 are closed: an unknown key is a mistake. Documents that Espalier writes are open: later versions add keys.
@@ -207,7 +207,7 @@ STAGES = array(open_object({
     "layers": array(open_object({"first": WHOLE, "last": WHOLE, "strategy": STRATEGY}, ("first", "last", "strategy")), minItems=1),
     "share": described({"const": 1.0}, "version 1")}, ("devices", "layers")), minItems=1)
 
-PIPELINE = open_object({"id": WHOLE, "schedule": SCHEDULE, "samples": described(POSITIVE, "of the global batch"), "stages": STAGES},
+PIPELINE = open_object({"id": WHOLE, "schedule": SCHEDULE, "samples": described(POSITIVE, "samples of the global batch"), "stages": STAGES},
                        ("id", "schedule", "samples", "stages"))
 
 # Version 1 has the schedule and the stages of its one pipeline at the top level.
@@ -248,18 +248,26 @@ PREDICTION = open_object({
                            ("model", "closed_iteration_s", "links"), description="with --network flow"),
 }, ("iteration_s", "breakdown_s", "peak_memory_bytes", "memory_breakdown_bytes", "memory_limit_bytes", "fits", "confidence"))
 
-LAYERWISE = open_object({
-    "uniform_s": SECONDS, "strategies": COUNT, "kept": COUNT, "outer": WHOLE, "solved": WHOLE, "simulated": WHOLE,
-    "refinement": open_object({"tried": WHOLE, "left": WHOLE}, ("tried", "left"), description="single changes of the answer"),
-    "balance": array(open_object({"partition": TEXT, "first": array(WHOLE, minItems=1), "alpha_t": COUNT, "alpha_m": COUNT,
-                                  "iteration_s": SECONDS}, ("partition", "first", "iteration_s")))}, ("uniform_s", "outer", "solved"))
 
-PARTITIONS = open_object({"without_s": SECONDS, "groups": WHOLE, "solved": WHOLE, "offered": WHOLE, "certified": YES_NO,
-                          "lower_bound_s": SECONDS}, ("without_s", "certified", "lower_bound_s"))
 
-DEVICE_GROUPS = open_object({name: WHOLE for name in ("sizes", "options", "dropped", "states", "candidates", "simulated", "refined", "without_room", "alone_simulated",
-                                                     "columns", "combinations", "beside_simulated", "replica_plans", "replicas_simulated")} |
-                            {"alone": COUNT, "several_pipelines": YES_NO, "unequal_replicas": YES_NO}, ("sizes", "options", "candidates", "simulated"))
+def search_counters():
+    """Returns the rows of the table of counters: name, unit and meaning."""
+    text = (ROOT / "include/espalier/search_phases.h").read_text(encoding="utf-8")
+    rows = re.findall(r'\{SearchCounter::\w+, "(\w+)", "([\w ]+)",\s*((?:"[^"]*"\s*)+)\}', text)
+    return [(name, unit, "".join(re.findall(r'"([^"]*)"', meaning))) for name, unit, meaning in rows]
+
+
+PHASE = open_object({
+    "name": TEXT, "left_out": described(YES_NO, "by name"), "complete": described(YES_NO, "false: a limit, an interruption, or not started"),
+    "lower_bound_s": described(SECONDS, "no plan of the phase takes less; 0: unknown"),
+    "best_s": described(SECONDS, "best plan that the phase found; absent: none fits, or bounds exclude all"),
+    "partition_bound_s": described(SECONDS, "no plan with any partition of operators, offered or not, takes less"),
+    "counters": mapping(WHOLE, properties={name: described(WHOLE, meaning) for name, _, meaning in search_counters()},
+                        description="counters of the phase, by name; absent: it did not start"),
+}, ("name", "complete", "lower_bound_s"))
+
+BALANCE = open_object({"partition": TEXT, "first": array(WHOLE, minItems=1, description="first layer of each stage"), "alpha_t": COUNT, "alpha_m": COUNT,
+                       "iteration_s": described(SECONDS, "simulated; 0: does not fit")}, ("partition", "first", "iteration_s"))
 
 ENGINE_ANSWER = open_object({"engine": TEXT, "status": one_of("runs", "has a plan", "none", "unknown"), "label": TEXT, "iteration_s": SECONDS,
                              "peak_memory_bytes": BYTES, "loss": {"type": "number"}, "why": TEXT}, ("engine", "status"))
@@ -268,7 +276,7 @@ SIMPLEST = open_object({"label": TEXT, "iteration_s": SECONDS, "loss": {"type": 
                         "certified": YES_NO, "simulated": WHOLE}, ("label", "iteration_s", "loss", "dimensions", "within", "certified"))
 
 RESTRICTION = open_object({"engine": TEXT, "label": TEXT, "iteration_s": SECONDS, "price": {"type": "number"}, "certified": YES_NO, "rules": array(TEXT)},
-                          ("engine",), description="what the rules of the engine cost: the best plan of the same space without them")
+                          ("engine",), description="best plan of the same space without the rules of the engine: their cost")
 
 # Parameters of the search: check --search repeats it.
 ASKED = open_object({"recompute_modules": array(one_of(*MODULES)), "space": one_of(*SPACES), "devices": one_of("equal", "any", "all"), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
@@ -279,7 +287,7 @@ MADE_BY = open_object({"version": TEXT, "calibration": TEXT}, ("version", "calib
 DIGEST = described(TEXT, "xxh64 of the document's canonical text without digest and timing")
 
 RESULT = open_object({
-    "schema": {"const": "espalier.result/1"},
+    "schema": {"const": "espalier.result/2"},
     "made_by": MADE_BY,
     "engine": TEXT,
     "plan": PLAN,
@@ -289,10 +297,8 @@ RESULT = open_object({
         "pruned": mapping(COUNT), "optimal": YES_NO, "lower_bound_s": SECONDS, "gap": {"type": "number"},
         "reason": one_of("optimal", "gap", "node limit", "time limit", "interrupted", "phase left out"),
         "asked": ASKED, "memory_margin": COUNT, "memory_margin_basis": TEXT, "split": TEXT, "freedom": TEXT,
-        "layerwise": LAYERWISE, "partitions": PARTITIONS, "device_groups": DEVICE_GROUPS,
-        "phases": array(open_object({"name": TEXT, "left_out": YES_NO, "complete": YES_NO, "lower_bound_s": SECONDS, "bounded": WHOLE, "lowered": WHOLE,
-                                     "simulated": WHOLE}, ("name", "complete", "lower_bound_s", "bounded", "lowered", "simulated")),
-                        description="of the search, in order: what each did"),
+        "phases": array(PHASE, description="work of each phase of the search, in order"),
+        "balance": array(BALANCE, description="partitions of the layers over the stages of a layer-wise answer"),
     }, ("space_size", "simulated", "pruned", "optimal", "lower_bound_s", "gap", "reason")),
     "runs_on": array(TEXT, description="engines whose rules accept this very plan"),
     "runnable": ENGINE_ANSWER, "engines": array(ENGINE_ANSWER), "restriction": RESTRICTION, "simplest": SIMPLEST,
@@ -303,7 +309,7 @@ RESULT = open_object({
                                        "peak_memory_bytes": BYTES, "lost_to": TEXT, "engine": TEXT, "outside_space": YES_NO, "strategy": STRATEGY, "schedule": {"type": "object"}},
                                       ("label", "baseline", "fits"))),
     "reasons": array(TEXT),
-    "notes": array(TEXT, description="what the job says that was not planned"),
+    "notes": array(TEXT, description="parts of the job that the plan does not cover"),
     "operators": array(open_object({"first_layer": WHOLE, "devices": POSITIVE, "name": TEXT, "partition": TEXT}, ("name", "partition"))),
     "digest": DIGEST,
     "timing": open_object({"phases": mapping(SECONDS), "total_s": SECONDS, "search_s": SECONDS, "threads": POSITIVE, "digest": TEXT}, description="wall-clock values, the only ones"),
@@ -327,12 +333,12 @@ ASKED = {
                                    "added": array(open_object({"target": TEXT, "nodes": COUNT}, ("target", "nodes")))},
                                   ("lost", "slow", "links", "added")), "change of the cluster"),
     "prices": described(open_object({"restart_s": SECONDS, "warm_up_s": SECONDS, "storage_bytes_per_s": COUNT, "checkpoint_age_s": SECONDS},
-                                    ("restart_s", "warm_up_s", "storage_bytes_per_s", "checkpoint_age_s")), "of all moves"),
+                                    ("restart_s", "warm_up_s", "storage_bytes_per_s", "checkpoint_age_s")), "prices that hold for all moves"),
 }
 CHANGE = open_object({
     "schema": {"const": "espalier.change/1"},
     "action": one_of("stay", "shift", "re-place", "reroute", "reshape"),
-    "possible": YES_NO, "what": described(TEXT, "what it does, or why it cannot be done"),
+    "possible": YES_NO, "what": described(TEXT, "its effect, or why it cannot be done"),
     "iteration_s": or_null(SECONDS), "upper_bound": YES_NO, "pause_s": or_null(SECONDS), "gain_s_per_step": or_null({"type": "number"}),
     "break_even_s": described(or_null(SECONDS), "how long the change must last; null: it never pays"), "if_stay_s": or_null(SECONDS),
     "move": MOVE, "bytes_per_link": mapping(BYTES), "nodes": array(WHOLE, description="by node of the plan: its number in the whole cluster"),
@@ -380,7 +386,7 @@ LONG_RUN = open_object({
         "bytes_at_sustained_s": described(SECONDS, "the least step by the bytes over any bucket at its sustained rate"),
     }, ("planned_for", "plan", "hash", "first_s", "lasts_s", "long_run_s", "settled", "sustained_s", "bytes", "bytes_at_sustained_s")),
         minItems=1, description="different plans, by rising step of the long run"),
-    "answer": described(RESULT, "of the first candidate, at the sustained rates"),
+    "answer": described(RESULT, "result of the first candidate, at the sustained rates"),
 }, ("schema", "lower_bound_s", "gap", "candidates", "answer"))
 
 OVER_TIME = open_object({
@@ -388,8 +394,8 @@ OVER_TIME = open_object({
     "best_static": described(WHOLE, "which of `plans` does best where it is never changed"), "best_worst_case": WHOLE,
     "offered": described(WHOLE, "plans that the policy chooses from: the first so many"), "detection_s": COUNT, "checkpoint_age_s": COUNT,
     "factor": described(COUNT, "F of the policy's bound"),
-    "bound_s": described(COUNT, "what the policy loses at most: factor · (clairvoyant_of_offered_s + cheapest_move_s) + noise_s + unnoticed_s"),
-    "clairvoyant_of_offered_s": described(COUNT, "what the clairvoyant of the offered plans loses"),
+    "bound_s": described(COUNT, "largest loss of the policy: factor · (clairvoyant_of_offered_s + cheapest_move_s) + noise_s + unnoticed_s"),
+    "clairvoyant_of_offered_s": described(COUNT, "loss of the clairvoyant policy on the offered plans"),
     "cheapest_move_s": described(COUNT, "between two of the offered plans; 0 where one is offered"),
     "noise_s": described(COUNT, "losses too small to move for"), "unnoticed_s": described(COUNT, "until changes are noticed"),
     "regret": described({"type": "number"}, "against the clairvoyant"),
@@ -527,9 +533,22 @@ def document(name):
     return laid_out(whole) + "\n"
 
 
+PAGE = ROOT / "docs" / "file-formats.md"
+BEGIN, END = "<!-- begin:counters -->\n", "<!-- end:counters -->"
+
+
+def page_with_counters(text):
+    """Returns the page with the table of counters (include/espalier/search_phases.h)."""
+    rows = "".join(f"| `{name}` | {unit} | {meaning} |\n" for name, unit, meaning in search_counters())
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    return f"{before}{BEGIN}\n| counter | counts | meaning |\n| --- | --- | --- |\n{rows}\n{END}{after}"
+
+
 def main():
+    page = PAGE.read_text(encoding="utf-8")
     if sys.argv[1:] == ["--write"]:
         FOLDER.mkdir(exist_ok=True)
+        PAGE.write_text(page_with_counters(page), encoding="utf-8")
         for name in SCHEMAS:
             (FOLDER / f"{name}.schema.json").write_text(document(name), encoding="utf-8")
         return 0
@@ -540,6 +559,9 @@ def main():
     wrong = [n for n in sorted(set(written) | set(SCHEMAS)) if n not in SCHEMAS or written.get(n) != document(n)]
     for name in wrong:
         print(f"docs/schema/{name}.schema.json differs from scripts/schemas.py: schemas.py --write")
+    if page != page_with_counters(page):
+        print("the counters of docs/file-formats.md differ from include/espalier/search_phases.h: schemas.py --write")
+        return 1
     return 1 if wrong else 0
 
 

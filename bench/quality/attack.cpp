@@ -148,6 +148,12 @@ void attack_uniform(const Subject& s, std::int64_t count, std::uint64_t seed, At
   all.violations += broken ? 1 : 0;
 }
 
+/// Returns the single changes of a layer-wise answer that its search did not try; −1 for other answers.
+long long left_by_refinement(const SearchSummary& search) {
+  if (!covers_layers(search)) return -1;
+  return search.count(SearchCounter::refinement_left, {kLayersPhase, kOperatorsByLayerPhase});
+}
+
 void attack_layers(const Subject& s, const char* space, std::int64_t count, std::int64_t singles, std::uint64_t seed,
                    Attacked& all) {
   const auto start = std::chrono::steady_clock::now();
@@ -178,8 +184,7 @@ void attack_layers(const Subject& s, const char* space, std::int64_t count, std:
       space, quoted(s.name).c_str(), quoted(answer->plan.label()).c_str(), held ? "true" : "false",
       static_cast<long long>(t.tried), static_cast<long long>(t.fit), static_cast<long long>(t.faster), answer->search.gap,
       static_cast<long long>(attack.singles_tried()), static_cast<long long>(attack.single_changes()), attack.best_single(),
-      attack.best_of_all(), static_cast<long long>(answer->search.layerwise ? answer->search.layerwise->refinement_left : -1),
-      search_s, since(start));
+      attack.best_of_all(), left_by_refinement(answer->search), search_s, since(start));
   std::fflush(stdout);
   if (t.faster > 0) std::fprintf(stderr, "%s: %s\n", s.name, t.worst.c_str());
   if (attack.best_single() > kGrain) std::fprintf(stderr, "%s: %s\n", s.name, attack.best_single_text().c_str());

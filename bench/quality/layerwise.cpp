@@ -79,7 +79,7 @@ bool gains(const Subject& m, const char* device, int nodes, const std::string& l
     std::printf(", \"infeasible\": true}\n");
     return r.error().kind == ErrorKind::infeasible;
   }
-  const std::int64_t ns = r->prediction.iteration_ns, uniform = r->search.layerwise->uniform_ns;
+  const std::int64_t ns = r->prediction.iteration_ns, uniform = best_uniform_ns(r->search);
   std::printf(", \"layerwise_s\": %.6f, \"uniform_s\": %.6f", seconds(ns), seconds(uniform));
   for (const Alternative& a : r->alternatives)
     if (a.baseline && a.iteration_ns > 0)
@@ -97,9 +97,9 @@ bool balance(const Subject& m, const char* device) {
     return false;
   }
   std::printf("{\"bench\": \"stage balance\", \"model\": \"%s\", \"device\": \"%s\", \"answer_s\": %.6f, \"uniform_s\": %.6f",
-              m.name, device, seconds(r->prediction.iteration_ns), seconds(r->search.layerwise->uniform_ns));
-  bool sound = !r->search.layerwise->balance.empty();
-  for (const StageBalance& b : r->search.layerwise->balance) {
+              m.name, device, seconds(r->prediction.iteration_ns), seconds(best_uniform_ns(r->search)));
+  bool sound = !r->search.balance.empty();
+  for (const StageBalance& b : r->search.balance) {
     std::printf(", \"%s\": {\"s\": %.6f, \"alpha_t\": %.3f, \"alpha_m\": %.3f}", b.name.c_str(), seconds(b.iteration_ns),
                 b.alpha_t, b.alpha_m);
     sound = sound && (b.iteration_ns == 0 || r->prediction.iteration_ns <= b.iteration_ns);

@@ -21,7 +21,7 @@
 #include "espalier/job.h"
 #include "espalier/plan.h"
 #include "espalier/result.h"
-#include "espalier/search_space.h"
+#include "espalier/search_summary.h"
 #include "espalier/simulate.h"
 #include "espalier/timeline.h"
 
@@ -127,142 +127,6 @@ struct Alternative {
   std::string engine = {};      ///< engine with the options of a recipe's authors; empty: the engine of the job
   /// The search could not return it, because rules, search part, memory margin or options forbid it.
   bool outside_space = false;
-};
-
-/// Holds the inputs of a search, so that a result can be searched again.
-struct SearchRequest {
-  SearchSpace space;
-  std::int64_t node_limit = 0;
-  std::vector<std::string> disabled_rules;
-  bool exhaustive = false;
-  int alternatives = 5;
-  std::vector<std::string> left_out_phases = {};
-  bool simple = false;  ///< the simplest plan was the answer
-  bool engines = false;
-  bool restriction = false;
-  double simple_within = 0.01;
-  bool engine_options = false;
-};
-
-/// Describes one partition of a layer-wise answer's layers over its stages, with the best strategies for it.
-struct StageBalance {
-  std::string name;                 ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact"
-  std::vector<std::int32_t> first;  ///< first layer of each stage
-  double alpha_t = 0, alpha_m = 0;  ///< 1 − largest share of a stage in time, in memory; at most 1 − 1/stages
-  std::int64_t iteration_ns = 0;    ///< simulated; 0: does not fit
-};
-
-/// Counts the work of the layer-wise search in addition to that of the uniform one.
-struct LayerwiseSummary {
-  std::int64_t uniform_ns = 0;  ///< best uniform plan; 0: none fits
-  double strategies = 0;        ///< strategies of a layer kind, summed over pipelines and batches
-  double kept = 0;              ///< strategies not dominated in every component by another one of the same layout
-  std::int64_t outer = 0;       ///< choices of stages and samples per micro-batch
-  std::int64_t solved = 0;      ///< choices whose programs were solved; bounds exclude the others
-  std::vector<StageBalance> balance;
-  std::int64_t simulated = 0;  ///< distinct layer-wise plans, not counted in SearchSummary::simulated
-  /// Counts the single changes of the answer (one layer's strategy, one boundary between chunks, the overlap switches)
-  /// that were simulated, and those that were not. If some were tried and none remains, no single change is faster.
-  std::int64_t refinement_tried = 0, refinement_left = 0;
-};
-
-/// Describes what operator partitions (Strategy::partition) add to a search.
-struct PartitionSummary {
-  std::int64_t without_ns = 0;      ///< best plan without them; 0: none fits
-  std::int64_t groups = 0;          ///< choices of tensor group and samples with partitioned operators
-  std::int64_t solved = 0;          ///< operator searches
-  std::int64_t offered = 0;         ///< partitions that strategies could use
-  bool certified = true;            ///< every operator search is exact: its answer equals trying all
-  std::int64_t lower_bound_ns = 0;  ///< for plans with any partition, offered or not
-};
-
-/// Counts the work of the search for plans on groups of unlike devices.
-struct DeviceGroupsSummary {
-  std::int64_t sizes = 0;       ///< numbers of samples that a micro-batch may have
-  std::int64_t options = 0;     ///< options for a stage, over all sizes
-  std::int64_t dropped = 0;     ///< options no better than another one on the same number of devices of the same kind
-  std::int64_t states = 0;      ///< partial plans that were kept
-  std::int64_t candidates = 0;  ///< plans with the lowest bounds
-  /// Counts the candidates whose bound was below the best plan so far, and single changes of the best of them.
-  std::int64_t simulated = 0;
-  std::int64_t refined = 0;       ///< single changes among the simulated plans
-  std::int64_t without_room = 0;  ///< simulated plans that do not fit
-  /// Counts uniform configurations on a single node group of a cluster with several. The answer is one of
-  /// them, or all of them are slower.
-  double alone = 0;
-  std::int64_t alone_simulated = 0;
-  std::int64_t columns = 0;       ///< pipelines on one of several node groups, to run concurrently
-  std::int64_t combinations = 0;  ///< sets of these pipelines, with the samples divided among them
-  std::int64_t beside_simulated = 0;
-  /// True if the answer has several pipelines. The bound then covers chains of stages and concurrent pipelines, each
-  /// on one group (1f1b, or what the job requests instead; no interleaving on groups).
-  bool several_pipelines = false;
-  std::int64_t replica_plans = 0;  ///< plans of one stage with replicas on several node groups
-  std::int64_t replicas_simulated = 0;
-  /// True if the answer is one of these. The bound then covers chains of stages and one stage with such
-  /// replicas, without cp and ep.
-  bool uneven_replicas = false;
-  bool operator==(const DeviceGroupsSummary&) const = default;
-};
-
-/// Counts the work of one phase of the search (docs/search.md).
-struct PhaseSummary {
-  std::string name;       ///< "uniform", "layer-wise", "operators", "operators by layer"
-  bool left_out = false;  ///< named in PlannerOptions::left_out_phases
-  bool complete = false;  ///< false: stopped by a limit or an interruption, or not started
-  std::int64_t bounded = 0, lowered = 0, simulated = 0;
-  std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; 0: unknown
-  double seconds = 0;               ///< wall clock; printed only under "timing"
-};
-
-/// Records why a search ended.
-enum class SearchEnd : std::uint8_t {
-  none,            ///< nothing was searched: one given configuration
-  optimal,         ///< the whole space is covered, and nothing in it is faster
-  gap,             ///< the whole space is covered; a bound limits how much faster a plan could be
-  node_limit,      ///< the requested number of nodes was reached
-  time_limit,      ///< the requested number of seconds was reached
-  interrupted,     ///< stopped by a signal
-  phase_left_out,  ///< a phase was left out by name
-};
-constexpr bool searched(SearchEnd end) { return end != SearchEnd::none; }
-/// Returns whether the whole space is covered.
-constexpr bool is_whole(SearchEnd end) { return end == SearchEnd::optimal || end == SearchEnd::gap; }
-/// Returns whether another run may end elsewhere.
-constexpr bool ended_by_clock(SearchEnd end) { return end == SearchEnd::time_limit || end == SearchEnd::interrupted; }
-/// Returns "", "optimal", "gap", "node limit", "time limit", "interrupted" or "phase left out".
-std::string_view to_string(SearchEnd end);
-std::optional<SearchEnd> search_end_of(std::string_view words);
-
-/// Holds the certificate of a search and counts its work.
-struct SearchSummary {
-  /// Counts the legal configurations (an exact integer below 2^53).
-  double space_size = 0;
-  std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
-  std::int64_t bounded = 0;                                            ///< nodes whose bound was computed
-  /// Counts the simulated configurations of the uniform space, each once: space_size = simulated + Σ pruned.
-  std::int64_t simulated = 0;
-  std::map<std::string, double> pruned;  ///< configurations removed, by rule
-  bool optimal = false;                  ///< certificate: no configuration of the space is faster
-  std::int64_t lower_bound_ns = 0;
-  double gap = 0;
-  SearchEnd reason = SearchEnd::none;
-  SpaceKind space = SpaceKind::uniform;
-  std::optional<LayerwiseSummary> layerwise;                        ///< for spaces with layer-wise plans
-  std::optional<PartitionSummary> partitions = std::nullopt;        ///< for spaces with operator partitions
-  std::optional<DeviceGroupsSummary> device_groups = std::nullopt;  ///< if plans may use groups of unlike devices
-  double memory_margin = 0;           ///< the space holds plans that fit into memory limit · (1 − margin)
-  std::string memory_margin_basis{};  ///< "search.memory_margin", or the runs behind the default
-  SearchRequest asked = {};
-  /// Describes how layers are assigned to stages, if there is a pipeline: "by policy
-  /// (balanced), not searched"; empty: none.
-  std::string split = {};
-  /// Counts the programs timed for `simulated`: equal timings once, including good starts of the search.
-  std::int64_t lowered = 0;
-  std::vector<PhaseSummary> phases = {};  ///< phases of the space, in order
-  /// Lists in what the engine lets layers and stages of one plan differ: "layers may differ in: zero, recompute;
-  /// stages in: nothing". Empty: uniform plans were requested, or the engine restricts nothing.
-  std::string freedom = {};
 };
 
 /// Describes the plan with the fewest dimensions among those at most `within` slower than the fastest.
@@ -502,10 +366,10 @@ Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan,
 /// step on one device, as Chrome trace-event JSON. Fails if the plan partitions no operators.
 Result<std::string> block_timeline(const Job& job, const Plan& plan);
 
-/// Returns JSON of schema espalier.result/1 (docs/file-formats.md). Without `timing`, wall-clock values are left out.
+/// Returns JSON of schema espalier.result/2 (docs/file-formats.md). Without `timing`, wall-clock values are left out.
 std::string to_json(const PlannerResult& result, bool timing = true, PlanSchema plan_schema = PlanSchema::two);
-/// Reads the output of to_json. Wall-clock values are not part of a result and come back as 0. Errors give the place;
-/// `where` names the text in messages.
+/// Reads the output of to_json, and version 1 of it. Wall-clock values are not part of a result and come back as 0.
+/// Errors give the place; `where` names the text in messages.
 Result<PlannerResult> result_from_json(std::string_view text, const std::string& where);
 
 }  // namespace espalier

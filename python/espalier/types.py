@@ -11,7 +11,6 @@ from espalier._base import Document
 __all__ = [
     "Added",
     "Alternative",
-    "Balance",
     "BatchHint",
     "BestPlan",
     "Bottleneck",
@@ -20,7 +19,6 @@ __all__ = [
     "Confidence",
     "ConfigurationDiff",
     "Decision",
-    "DeviceGroupsSummary",
     "Disturbance",
     "Edit",
     "EngineAnswer",
@@ -29,7 +27,6 @@ __all__ = [
     "ImportedKeys",
     "Improvement",
     "LayerRange",
-    "LayerwiseSummary",
     "LinkSeen",
     "LinkUse",
     "LongRunAnswer",
@@ -46,7 +43,6 @@ __all__ = [
     "Option",
     "OverTime",
     "Overlap",
-    "PartitionSummary",
     "PhaseSummary",
     "Pipeline",
     "PlanDocument",
@@ -55,10 +51,10 @@ __all__ = [
     "PresentPlan",
     "RankSeen",
     "Recompute",
-    "Refinement",
     "Restriction",
     "ResultDocument",
     "Schedule",
+    "SearchCounters",
     "SearchRequest",
     "SearchSummary",
     "Simplest",
@@ -67,6 +63,7 @@ __all__ = [
     "Slow",
     "Source",
     "Stage",
+    "StageBalance",
     "StatePrecision",
     "StepSeen",
     "Strategy",
@@ -155,13 +152,13 @@ class LayerRange(Document):
 class Stage(Document):
     """Holds one stage of a pipeline: its devices and its chunks."""
 
-    devices: list[str | int]  # "0-3": first and last device of a run; in rank order
-    # samples of a micro-batch that each replica takes; absent: equal shares
+    devices: list[str | int]  # "0-3": first and last device of a run; in rank order.
+    # Samples of a micro-batch that each replica takes; absent: equal shares.
     samples_per_replica: list[int] | None = None
-    # weights by which the ranks of a shard group divide its states; absent: equal shares
+    # Weights by which the ranks of a shard group divide its states; absent: equal shares.
     state_shares: list[int] | None = None
     layers: list[LayerRange]
-    share: float | None = None  # version 1
+    share: float | None = None  # Version 1.
 
     _nested: ClassVar[dict[str, type[Document]]] = {"layers": LayerRange}
 
@@ -172,7 +169,7 @@ class Pipeline(Document):
 
     id: int
     schedule: Schedule
-    samples: int  # of the global batch
+    samples: int  # Samples of the global batch.
     stages: list[Stage]
 
     _nested: ClassVar[dict[str, type[Document]]] = {"schedule": Schedule, "stages": Stage}
@@ -204,10 +201,10 @@ class PlanDocument(Document):
 
     schema: str
     engine: str
-    model: Source  # the model and its configuration, which the hash is of
+    model: Source  # The model and its configuration, which the hash is of.
     cluster: Source
     training: PlanTraining
-    precision: StatePrecision | None = None  # types of states and of saved activations
+    precision: StatePrecision | None = None  # Types of states and of saved activations.
     pipelines: list[Pipeline] | None = None
     schedule: Schedule | None = None
     stages: list[Stage] | None = None
@@ -219,11 +216,11 @@ class PlanDocument(Document):
 class Breakdown(Document):
     """Sums to iteration_s, to the nanosecond."""
 
-    compute: float  # seconds, nine digits
-    exposed_communication: float  # seconds, nine digits
-    bubble: float  # seconds, nine digits
-    optimizer: float  # seconds, nine digits
-    other: float  # seconds, nine digits
+    compute: float  # seconds, nine digits.
+    exposed_communication: float  # seconds, nine digits.
+    bubble: float  # seconds, nine digits.
+    optimizer: float  # seconds, nine digits.
+    other: float  # seconds, nine digits.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -242,20 +239,20 @@ class Bottleneck(Document):
 class MemoryBreakdown(Document):
     """Splits the memory of a device by use, in bytes."""
 
-    parameters: int  # bytes
-    gradients: int  # bytes
-    optimizer: int  # bytes
-    activations: int  # bytes
-    communication_buffers: int  # bytes
-    framework: int  # bytes
+    parameters: int  # Bytes.
+    gradients: int  # Bytes.
+    optimizer: int  # Bytes.
+    activations: int  # Bytes.
+    communication_buffers: int  # Bytes.
+    framework: int  # Bytes.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Confidence(Document):
     """Gives the interval of a prediction and its basis."""
 
-    iteration_s_low: float  # seconds, nine digits
-    iteration_s_high: float  # seconds, nine digits
+    iteration_s_low: float  # seconds, nine digits.
+    iteration_s_high: float  # seconds, nine digits.
     level: float
     basis: str
 
@@ -289,7 +286,7 @@ class NetworkPrediction(Document):
     """With --network flow."""
 
     model: str
-    closed_iteration_s: float  # seconds, nine digits
+    closed_iteration_s: float  # seconds, nine digits.
     links: list[LinkUse]
 
     _nested: ClassVar[dict[str, type[Document]]] = {"links": LinkUse}
@@ -299,29 +296,29 @@ class NetworkPrediction(Document):
 class Prediction(Document):
     """Holds the predicted time, memory and price of a plan."""
 
-    iteration_s: float  # seconds, nine digits
+    iteration_s: float  # seconds, nine digits.
     tokens_per_s_per_gpu: float | None = None
     model_tflops_per_gpu: float | None = None
     mfu: float | None = None
     mfu_causal: float | None = None
     mfu_peak_tflops: float | None = None
-    breakdown_s: Breakdown  # sums to iteration_s, to the nanosecond
+    breakdown_s: Breakdown  # Sums to iteration_s, to the nanosecond.
     last_stage: int | None = None
-    step_host_s: float | None = None  # seconds, nine digits
-    hidden_communication_s: float | None = None  # seconds, nine digits
-    bottleneck: Bottleneck | None = None  # the busiest stage
-    peak_memory_bytes: int  # bytes
+    step_host_s: float | None = None  # seconds, nine digits.
+    hidden_communication_s: float | None = None  # seconds, nine digits.
+    bottleneck: Bottleneck | None = None  # The busiest stage.
+    peak_memory_bytes: int  # Bytes.
     peak_memory_bytes_per_stage: list[int] | None = None
     memory_breakdown_bytes: MemoryBreakdown
-    memory_limit_bytes: int  # bytes
+    memory_limit_bytes: int  # Bytes.
     fits: bool
     memory_margin: float | None = None
     fits_with_margin: bool | None = None
     confidence: Confidence
     days: float | None = None
     gpu_hours: float | None = None
-    cost: Expense | None = None  # where every node of the plan has a price
-    network: NetworkPrediction | None = None  # with --network flow
+    cost: Expense | None = None  # Where every node of the plan has a price.
+    network: NetworkPrediction | None = None  # With --network flow.
 
     _nested: ClassVar[dict[str, type[Document]]] = {"breakdown_s": Breakdown, "bottleneck": Bottleneck, "memory_breakdown_bytes": MemoryBreakdown, "confidence": Confidence, "cost": Expense, "network": NetworkPrediction}
 
@@ -350,86 +347,63 @@ class SearchRequest(Document):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Refinement(Document):
-    """Single changes of the answer."""
+class SearchCounters(Document):
+    """Counters of the phase, by name; absent: it did not start."""
 
-    tried: int
-    left: int
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Balance(Document):
-    """A part of a document."""
-
-    partition: str
-    first: list[int]
-    alpha_t: float | None = None
-    alpha_m: float | None = None
-    iteration_s: float  # seconds, nine digits
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LayerwiseSummary(Document):
-    """Counts the work of the layer-wise search in addition to that of the uniform one."""
-
-    uniform_s: float  # seconds, nine digits
-    strategies: float | None = None
-    kept: float | None = None
-    outer: int
-    solved: int
-    simulated: int | None = None
-    refinement: Refinement | None = None  # single changes of the answer
-    balance: list[Balance] | None = None
-
-    _nested: ClassVar[dict[str, type[Document]]] = {"refinement": Refinement, "balance": Balance}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PartitionSummary(Document):
-    """Describes what operator partitions (Strategy::partition) add to a search."""
-
-    without_s: float  # seconds, nine digits
-    groups: int | None = None
-    solved: int | None = None
-    offered: int | None = None
-    certified: bool
-    lower_bound_s: float  # seconds, nine digits
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DeviceGroupsSummary(Document):
-    """Counts the work of the search for plans on groups of unlike devices."""
-
-    sizes: int
-    options: int
+    # Nodes of the search whose bound was computed; choices that were solved; partial plans; sets of
+    # pipelines; plans of replicas.
+    bounded: int | None = None
+    lowered: int | None = None  # Programs lowered and timed.
+    simulated: int | None = None  # Plans simulated that no earlier phase simulated.
+    out_of_memory: int | None = None  # Simulated plans that do not fit.
+    strategies: int | None = None  # Strategies of a layer kind, summed over pipelines and batches.
+    kept: int | None = None  # Strategies that no other of the same layout beats in every component.
+    # Choices of stages, samples per micro-batch and schedule; their bounds exclude those that were not
+    # solved.
+    choices: int | None = None
+    # Single changes of the answer that were simulated: a layer's strategy, a boundary between chunks, the
+    # overlap switches.
+    refinement_tried: int | None = None
+    # Single changes of the answer that were not simulated; with 0 left, none makes it faster.
+    refinement_left: int | None = None
+    tensor_groups: int | None = None  # Choices of tensor group and samples with partitioned operators.
+    operator_searches: int | None = None  # Searches for the partitions of a block's operators.
+    inexact_searches: int | None = None  # Operator searches that gave a bound in place of the least time of a block.
+    partitions: int | None = None  # Partitions that strategies could use.
+    configurations: int | None = None  # Legal uniform configurations on one node group alone.
+    batch_sizes: int | None = None  # Numbers of samples that a micro-batch may have.
+    options: int | None = None  # Options for a stage, over all batch sizes.
+    # Options for a stage that are no better than another on as many devices of the same kind.
     dropped: int | None = None
-    states: int | None = None
-    candidates: int
-    simulated: int
-    refined: int | None = None
-    without_room: int | None = None
-    alone_simulated: int | None = None
-    columns: int | None = None
-    combinations: int | None = None
-    beside_simulated: int | None = None
-    replica_plans: int | None = None
-    replicas_simulated: int | None = None
-    alone: float | None = None
-    several_pipelines: bool | None = None
-    unequal_replicas: bool | None = None
+    candidates: int | None = None  # Plans with the lowest bounds, and plans that the search started from.
+    refined: int | None = None  # Simulated plans that are single changes of the best one.
+    pipelines: int | None = None  # Pipelines on one of several node groups, to run concurrently.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PhaseSummary(Document):
-    """Counts the work of one phase of the search (docs/search.md)."""
+    """Reports the work of one phase."""
 
     name: str
-    left_out: bool | None = None
-    complete: bool
-    lower_bound_s: float  # seconds, nine digits
-    bounded: int
-    lowered: int
-    simulated: int
+    left_out: bool | None = None  # By name.
+    complete: bool  # false: a limit, an interruption, or not started.
+    lower_bound_s: float  # No plan of the phase takes less; 0: unknown.
+    best_s: float | None = None  # Best plan that the phase found; absent: none fits, or bounds exclude all.
+    partition_bound_s: float | None = None  # No plan with any partition of operators, offered or not, takes less.
+    counters: SearchCounters | None = None  # Counters of the phase, by name; absent: it did not start.
+
+    _nested: ClassVar[dict[str, type[Document]]] = {"counters": SearchCounters}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StageBalance(Document):
+    """Describes one partition of a layer-wise answer's layers over its stages, with the best strategies for it."""
+
+    partition: str
+    first: list[int]  # First layer of each stage.
+    alpha_t: float | None = None
+    alpha_m: float | None = None
+    iteration_s: float  # simulated; 0: does not fit.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -444,7 +418,7 @@ class SearchSummary(Document):
     lowered: int | None = None
     pruned: dict[str, float]
     optimal: bool
-    lower_bound_s: float  # seconds, nine digits
+    lower_bound_s: float  # seconds, nine digits.
     gap: float
     reason: str
     asked: SearchRequest | None = None
@@ -452,12 +426,10 @@ class SearchSummary(Document):
     memory_margin_basis: str | None = None
     split: str | None = None
     freedom: str | None = None
-    layerwise: LayerwiseSummary | None = None
-    partitions: PartitionSummary | None = None
-    device_groups: DeviceGroupsSummary | None = None
-    phases: list[PhaseSummary] | None = None  # of the search, in order: what each did
+    phases: list[PhaseSummary] | None = None  # Work of each phase of the search, in order.
+    balance: list[StageBalance] | None = None  # Partitions of the layers over the stages of a layer-wise answer.
 
-    _nested: ClassVar[dict[str, type[Document]]] = {"asked": SearchRequest, "layerwise": LayerwiseSummary, "partitions": PartitionSummary, "device_groups": DeviceGroupsSummary, "phases": PhaseSummary}
+    _nested: ClassVar[dict[str, type[Document]]] = {"asked": SearchRequest, "phases": PhaseSummary, "balance": StageBalance}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -468,8 +440,8 @@ class Alternative(Document):
     configuration: str | None = None
     baseline: bool
     fits: bool
-    iteration_s: float | None = None  # seconds, nine digits
-    peak_memory_bytes: int | None = None  # bytes
+    iteration_s: float | None = None  # seconds, nine digits.
+    peak_memory_bytes: int | None = None  # Bytes.
     lost_to: str | None = None
     engine: str | None = None
     outside_space: bool | None = None
@@ -496,8 +468,8 @@ class EngineAnswer(Document):
     engine: str
     status: str
     label: str | None = None
-    iteration_s: float | None = None  # seconds, nine digits
-    peak_memory_bytes: int | None = None  # bytes
+    iteration_s: float | None = None  # seconds, nine digits.
+    peak_memory_bytes: int | None = None  # Bytes.
     loss: float | None = None
     why: str | None = None
 
@@ -507,7 +479,7 @@ class Simplest(Document):
     """Describes the plan with the fewest dimensions among those at most `within` slower than the fastest. plan/dimensions_used.h defines the dimensions."""
 
     label: str
-    iteration_s: float  # seconds, nine digits
+    iteration_s: float  # seconds, nine digits.
     loss: float
     dimensions: int
     within: float
@@ -525,11 +497,11 @@ class MadeBy(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Restriction(Document):
-    """What the rules of the engine cost: the best plan of the same space without them."""
+    """Best plan of the same space without the rules of the engine: their cost."""
 
     engine: str
     label: str | None = None
-    iteration_s: float | None = None  # seconds, nine digits
+    iteration_s: float | None = None  # seconds, nine digits.
     price: float | None = None
     certified: bool | None = None
     rules: list[str] | None = None
@@ -544,8 +516,8 @@ class Option(Document):
     options: list[str]
     losses: list[float] | None = None
     label: str | None = None
-    iteration_s: float | None = None  # seconds, nine digits
-    peak_memory_bytes: int | None = None  # bytes
+    iteration_s: float | None = None  # seconds, nine digits.
+    peak_memory_bytes: int | None = None  # Bytes.
     gain: float | None = None
     certified: bool | None = None
 
@@ -556,7 +528,7 @@ class BatchHint(Document):
 
     global_batch: int
     label: str | None = None
-    iteration_s: float | None = None  # seconds, nine digits
+    iteration_s: float | None = None  # seconds, nine digits.
     gain: float
 
 
@@ -565,8 +537,8 @@ class Timing(Document):
     """Wall-clock values, the only ones."""
 
     phases: dict[str, float] | None = None
-    total_s: float | None = None  # seconds, nine digits
-    search_s: float | None = None  # seconds, nine digits
+    total_s: float | None = None  # seconds, nine digits.
+    search_s: float | None = None  # seconds, nine digits.
     threads: int | None = None
     digest: str | None = None
 
@@ -581,20 +553,19 @@ class ResultDocument(Document):
     plan: PlanDocument
     prediction: Prediction
     search: SearchSummary | None = None
-    runs_on: list[str] | None = None  # engines whose rules accept this very plan
+    runs_on: list[str] | None = None  # Engines whose rules accept this very plan.
     runnable: EngineAnswer | None = None
     engines: list[EngineAnswer] | None = None
-    # what the rules of the engine cost: the best plan of the same space without them
-    restriction: Restriction | None = None
+    restriction: Restriction | None = None  # Best plan of the same space without the rules of the engine: their cost.
     simplest: Simplest | None = None
     options: list[Option] | None = None
     batch_hint: BatchHint | None = None
     alternatives: list[Alternative]
     reasons: list[str]
-    notes: list[str] | None = None  # what the job says that was not planned
+    notes: list[str] | None = None  # Parts of the job that the plan does not cover.
     operators: list[OperatorReport] | None = None
-    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
-    timing: Timing | None = dataclasses.field(default=None, compare=False)  # wall-clock values, the only ones
+    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing.
+    timing: Timing | None = dataclasses.field(default=None, compare=False)  # wall-clock values, the only ones.
 
     _nested: ClassVar[dict[str, type[Document]]] = {"made_by": MadeBy, "plan": PlanDocument, "prediction": Prediction, "search": SearchSummary, "runnable": EngineAnswer, "engines": EngineAnswer, "restriction": Restriction, "simplest": Simplest, "options": Option, "batch_hint": BatchHint, "alternatives": Alternative, "operators": OperatorReport, "timing": Timing}
 
@@ -603,15 +574,15 @@ class ResultDocument(Document):
 class Move(Document):
     """Holds the bytes and the time of one move (docs/adapt.md, "What a move costs")."""
 
-    kept_bytes: int | None = None  # bytes
-    peer_bytes: int  # bytes
-    storage_bytes: int  # bytes
-    lost_bytes: int | None = None  # bytes
-    transfer_s: float | None = None  # seconds, nine digits
-    storage_s: float | None = None  # seconds, nine digits
-    rollback_s: float | None = None  # seconds, nine digits
-    restart_s: float | None = None  # seconds, nine digits
-    warm_up_s: float | None = None  # seconds, nine digits
+    kept_bytes: int | None = None  # Bytes.
+    peer_bytes: int  # Bytes.
+    storage_bytes: int  # Bytes.
+    lost_bytes: int | None = None  # Bytes.
+    transfer_s: float | None = None  # seconds, nine digits.
+    storage_s: float | None = None  # seconds, nine digits.
+    rollback_s: float | None = None  # seconds, nine digits.
+    restart_s: float | None = None  # seconds, nine digits.
+    warm_up_s: float | None = None  # seconds, nine digits.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -644,12 +615,12 @@ class Disturbance(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MovePrices(Document):
-    """Of all moves."""
+    """Prices that hold for all moves."""
 
-    restart_s: float  # seconds, nine digits
-    warm_up_s: float  # seconds, nine digits
+    restart_s: float  # seconds, nine digits.
+    warm_up_s: float  # seconds, nine digits.
     storage_bytes_per_s: float
-    checkpoint_age_s: float  # seconds, nine digits
+    checkpoint_age_s: float  # seconds, nine digits.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -659,27 +630,27 @@ class Change(Document):
     schema: str
     action: str
     possible: bool
-    what: str | None = None  # what it does, or why it cannot be done
+    what: str | None = None  # Its effect, or why it cannot be done.
     iteration_s: float | None = None
     upper_bound: bool | None = None
     pause_s: float | None
     gain_s_per_step: float | None
-    break_even_s: float | None  # how long the change must last; null: it never pays
+    break_even_s: float | None  # How long the change must last; null: it never pays.
     if_stay_s: float | None
     move: Move | None = None
     bytes_per_link: dict[str, int]
-    nodes: list[int] | None = None  # by node of the plan: its number in the whole cluster
-    plan: PlanDocument | None  # null: the plan that runs
-    # no plan has exactly the global batch: that of the next larger one, not to be run
+    nodes: list[int] | None = None  # By node of the plan: its number in the whole cluster.
+    plan: PlanDocument | None  # null: the plan that runs.
+    # No plan has exactly the global batch: that of the next larger one, not to be run.
     priced_as: PlanDocument | None = None
     observed: dict[str, Any] | None = None
     others: list[dict[str, Any]] | None = None
     horizon_s: float | None = None
-    running: PlanDocument | None = None  # the plan that runs
-    change: Disturbance | None = None  # change of the cluster
-    prices: MovePrices | None = None  # of all moves
+    running: PlanDocument | None = None  # The plan that runs.
+    change: Disturbance | None = None  # Change of the cluster.
+    prices: MovePrices | None = None  # Prices that hold for all moves.
     made_by: MadeBy | None = None
-    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
+    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing.
 
     _nested: ClassVar[dict[str, type[Document]]] = {"move": Move, "plan": PlanDocument, "priced_as": PlanDocument, "running": PlanDocument, "change": Disturbance, "prices": MovePrices, "made_by": MadeBy}
 
@@ -689,18 +660,18 @@ class WhatIf(Document):
     """Holds the ladder: every action with its price, and the recommended one."""
 
     schema: str
-    plan: str  # content hash of the plan that runs
-    iteration_s: float  # seconds, nine digits
+    plan: str  # Content hash of the plan that runs.
+    iteration_s: float  # seconds, nine digits.
     if_stay_s: float | None
     horizon_s: float | None = None
     recommended: str
     actions: list[Change]
     notes: list[str] | None = None
-    running: PlanDocument  # the plan that runs
-    change: Disturbance  # change of the cluster
-    prices: MovePrices  # of all moves
+    running: PlanDocument  # The plan that runs.
+    change: Disturbance  # Change of the cluster.
+    prices: MovePrices  # Prices that hold for all moves.
     made_by: MadeBy | None = None
-    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
+    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing.
 
     _nested: ClassVar[dict[str, type[Document]]] = {"actions": Change, "running": PlanDocument, "change": Disturbance, "prices": MovePrices, "made_by": MadeBy}
 
@@ -728,11 +699,11 @@ class Survival(Document):
     covered: int
     plans: int | None = None
     classes: list[LossClass]
-    running: PlanDocument  # the plan that runs
-    change: Disturbance | None = None  # change of the cluster
-    prices: MovePrices  # of all moves
+    running: PlanDocument  # The plan that runs.
+    change: Disturbance | None = None  # Change of the cluster.
+    prices: MovePrices  # Prices that hold for all moves.
     made_by: MadeBy | None = None
-    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing
+    digest: str | None = None  # xxh64 of the document's canonical text without digest and timing.
 
     _nested: ClassVar[dict[str, type[Document]]] = {"classes": LossClass, "running": PlanDocument, "change": Disturbance, "prices": MovePrices, "made_by": MadeBy}
 
@@ -741,7 +712,7 @@ class Survival(Document):
 class StepSeen(Document):
     """Holds one observed step."""
 
-    iteration_s: float  # seconds, nine digits
+    iteration_s: float  # seconds, nine digits.
     tokens: float | None = None
 
 
@@ -750,8 +721,8 @@ class RankSeen(Document):
     """Holds the observed times of one rank."""
 
     rank: int
-    forward_s: float  # seconds, nine digits
-    backward_s: float | None = None  # seconds, nine digits
+    forward_s: float  # seconds, nine digits.
+    backward_s: float | None = None  # seconds, nine digits.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -768,7 +739,7 @@ class Observation(Document):
 
     schema: str
     time_s: float | None = None
-    plan: str | None = None  # content hash of the plan that runs
+    plan: str | None = None  # Content hash of the plan that runs.
     steps: list[StepSeen] | None = None
     ranks: list[RankSeen] | None = None
     links: list[LinkSeen] | None = None
@@ -781,16 +752,16 @@ class Observation(Document):
 class LongRunCandidate(Document):
     """Holds a plan, the rate for which it was searched, and its steps."""
 
-    planned_for: str  # the rate that it was searched for
-    plan: str  # degrees and schedule
+    planned_for: str  # The rate that it was searched for.
+    plan: str  # Degrees and schedule.
     hash: str
-    first_s: float  # the first step, with full buckets
-    lasts_s: float | None  # until the first step that is slower; null: never
-    long_run_s: float  # a step once the buckets have given what they held
-    settled: bool  # false: tokens did not come round, long_run_s is the mean of the last steps
-    sustained_s: float  # a step at the sustained rates
-    bytes: float  # a step, over the bucket that loses most
-    bytes_at_sustained_s: float  # the least step by the bytes over any bucket at its sustained rate
+    first_s: float  # The first step, with full buckets.
+    lasts_s: float | None  # Until the first step that is slower; null: never.
+    long_run_s: float  # A step once the buckets have given what they held.
+    settled: bool  # false: tokens did not come round, long_run_s is the mean of the last steps.
+    sustained_s: float  # A step at the sustained rates.
+    bytes: float  # A step, over the bucket that loses most.
+    bytes_at_sustained_s: float  # The least step by the bytes over any bucket at its sustained rate.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -798,10 +769,10 @@ class LongRunAnswer(Document):
     """Holds the candidates, fastest first, and the bound."""
 
     schema: str
-    lower_bound_s: float  # no plan's step is shorter: of the search at the full rate
-    gap: float  # 1 - lower_bound_s / long_run_s of the first candidate
-    candidates: list[LongRunCandidate]  # different plans, by rising step of the long run
-    answer: ResultDocument  # of the first candidate, at the sustained rates
+    lower_bound_s: float  # No plan's step is shorter: of the search at the full rate.
+    gap: float  # 1 - lower_bound_s / long_run_s of the first candidate.
+    candidates: list[LongRunCandidate]  # Different plans, by rising step of the long run.
+    answer: ResultDocument  # Result of the first candidate, at the sustained rates.
 
     _nested: ClassVar[dict[str, type[Document]]] = {"candidates": LongRunCandidate, "answer": ResultDocument}
 
@@ -833,8 +804,8 @@ class TracePlan(Document):
     """Describes one of the plans, the best in at least one state of the cluster."""
 
     label: str
-    nodes_by_group: list[int]  # nodes of each group, in the order of the cluster
-    iteration_s: float  # seconds, nine digits
+    nodes_by_group: list[int]  # Nodes of each group, in the order of the cluster.
+    iteration_s: float  # seconds, nine digits.
     runs_s: float | None = None
     static_samples_per_s: float | None = None
     worst_samples_per_s: float | None = None
@@ -849,7 +820,7 @@ class ImportedKey(Document):
 
     key: str
     value: str | None = None
-    line: int | None = None  # line of the file; 0: not in it
+    line: int | None = None  # Line of the file; 0: not in it.
     kind: str
     meaning: str | None = None
 
@@ -872,7 +843,7 @@ class PresentPlan(Document):
 
     label: str | None = None
     result: ResultDocument | None = None
-    broken: str | None = None  # the rules that it breaks, in place of a result
+    broken: str | None = None  # The rules that it breaks, in place of a result.
 
     _nested: ClassVar[dict[str, type[Document]]] = {"result": ResultDocument}
 
@@ -883,7 +854,7 @@ class BestPlan(Document):
 
     label: str | None = None
     result: ResultDocument | None = None
-    error: str | None = None  # why no plan fits, in place of a result
+    error: str | None = None  # Why no plan fits, in place of a result.
 
     _nested: ClassVar[dict[str, type[Document]]] = {"result": ResultDocument}
 
@@ -915,9 +886,9 @@ class SingleChange(Document):
 
     change: str
     label: str
-    iteration_s: float  # seconds, nine digits
+    iteration_s: float  # seconds, nine digits.
     gain: float | None = None
-    peak_memory_bytes: int | None = None  # bytes
+    peak_memory_bytes: int | None = None  # Bytes.
     fits: bool
 
 
@@ -929,14 +900,14 @@ class Improvement(Document):
     import_: ImportedKeys | None = None
     present: PresentPlan
     best: BestPlan
-    gain: float | None = None  # share of the present step that the best plan saves
+    gain: float | None = None  # Share of the present step that the best plan saves.
     tried: int | None = None
-    best_from: str | None = None  # search, present plan or single change: where the best plan is from
-    # dimensions that the search varied because the present plan uses them, with their values
+    best_from: str | None = None  # search, present plan or single change: where the best plan is from.
+    # Dimensions that the search varied because the present plan uses them, with their values.
     widened: dict[str, Any] | None = None
     diff: ConfigurationDiff | None = None
-    memory_margin: float | None = None  # share of the memory that the best plan and the changes leave free
-    margin_of_present: bool | None = None  # it is that of the present plan, which leaves less than what is usual
+    memory_margin: float | None = None  # Share of the memory that the best plan and the changes leave free.
+    margin_of_present: bool | None = None  # It is that of the present plan, which leaves less than what is usual.
     changes: list[SingleChange]
 
     _nested: ClassVar[dict[str, type[Document]]] = {"import": ImportedKeys, "present": PresentPlan, "best": BestPlan, "diff": ConfigurationDiff, "changes": SingleChange}
@@ -949,21 +920,21 @@ class OverTime(Document):
     schema: str
     length_s: float
     epochs: int
-    states: int  # different ones of the cluster
-    best_static: int  # which of `plans` does best where it is never changed
+    states: int  # Different ones of the cluster.
+    best_static: int  # Which of `plans` does best where it is never changed.
     best_worst_case: int
-    offered: int | None = None  # plans that the policy chooses from: the first so many
+    offered: int | None = None  # Plans that the policy chooses from: the first so many.
     detection_s: float | None = None
     checkpoint_age_s: float | None = None
-    factor: float  # F of the policy's bound
-    # what the policy loses at most: factor · (clairvoyant_of_offered_s + cheapest_move_s) + noise_s +
-    # unnoticed_s
+    factor: float  # F of the policy's bound.
+    # Largest loss of the policy: factor · (clairvoyant_of_offered_s + cheapest_move_s) + noise_s +
+    # unnoticed_s.
     bound_s: float
-    clairvoyant_of_offered_s: float | None = None  # what the clairvoyant of the offered plans loses
-    cheapest_move_s: float | None = None  # between two of the offered plans; 0 where one is offered
-    noise_s: float | None = None  # losses too small to move for
-    unnoticed_s: float | None = None  # until changes are noticed
-    regret: float  # against the clairvoyant
+    clairvoyant_of_offered_s: float | None = None  # Loss of the clairvoyant policy on the offered plans.
+    cheapest_move_s: float | None = None  # Between two of the offered plans; 0 where one is offered.
+    noise_s: float | None = None  # Losses too small to move for.
+    unnoticed_s: float | None = None  # Until changes are noticed.
+    regret: float  # Against the clairvoyant.
     runs: list[TraceRun]
     plans: list[TracePlan]
 
@@ -974,12 +945,12 @@ class OverTime(Document):
 class SizeAnswer(Document):
     """Describes one size: its nodes by group, and the fastest plan on them."""
 
-    nodes_by_group: list[int]  # nodes of each group, in the order of the cluster
+    nodes_by_group: list[int]  # Nodes of each group, in the order of the cluster.
     devices: int
     price_per_hour: float
-    searched: bool  # false: passed over by its bound, or without a plan
+    searched: bool  # false: passed over by its bound, or without a plan.
     within: bool
-    iteration_s: float | None = None  # seconds, nine digits
+    iteration_s: float | None = None  # seconds, nine digits.
     cost_per_step: float | None = None
     cost_per_token: float | None = None
     cost_whole_run: float | None = None
@@ -996,8 +967,8 @@ class ObjectiveAnswer(Document):
     minimise: str
     budget_per_step: float | None = None
     deadline_s: float | None = None
-    least_cost_per_step: float  # no plan on these devices is cheaper
-    best: int  # which of `sizes`
+    least_cost_per_step: float  # No plan on these devices is cheaper.
+    best: int  # Which of `sizes`.
     sizes: list[SizeAnswer]
     answer: ResultDocument
 

@@ -37,7 +37,7 @@ bool is_plan(const std::string& path) {
   const auto text = base::read_file(path);
   const auto document = text ? base::read_json(*text, path) : Result<base::Document>(Error{});
   const base::Node* schema = document ? document->root.find("schema") : nullptr;
-  return schema != nullptr && (schema->text.starts_with("espalier.plan/") || schema->text == "espalier.result/1");
+  return schema != nullptr && (schema->text.starts_with("espalier.plan/") || schema->text.starts_with("espalier.result/"));
 }
 
 /// Returns the flags, where missing ones are filled from the arguments in the log.

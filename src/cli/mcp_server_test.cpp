@@ -99,7 +99,7 @@ TEST(McpServer, RequestsMayStateTheirVersionInstead) {
   const std::string answer =
       session.request("tools/call", cat(R"({"name":"estimate",)", with("2026-07-28"), R"(,"arguments":)", job_argument(), "}"));
   EXPECT_THAT(answer, HasSubstr(R"("io.modelcontextprotocol/serverInfo")"));
-  EXPECT_THAT(answer, HasSubstr(R"("structuredContent":{"schema":"espalier.result/1")"));
+  EXPECT_THAT(answer, HasSubstr(R"("structuredContent":{"schema":"espalier.result/2")"));
 }
 
 TEST(McpServer, ListsToolsWithClosedSchemas) {

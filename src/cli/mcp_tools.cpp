@@ -37,7 +37,7 @@ Tool plan_tool() {
           {overrides(),
            {"engine", Type::text, "--engine", "plan for this engine; NAME+OPTION switches one of its options on"},
            time_limit()},
-          {"espalier.result/1", "espalier.objective/1", "espalier.long-run/1", "espalier.over-time/1"}};
+          {"espalier.result/2", "espalier.objective/1", "espalier.long-run/1", "espalier.over-time/1"}};
 }
 
 Tool estimate_tool() {
@@ -49,7 +49,7 @@ Tool estimate_tool() {
           {overrides(),
            {"configuration", Type::flags, "",
             "flags of `espalier estimate`: [\"--tp\", \"4\", \"--pp\", \"2\", \"--zero\", \"1\", \"--micro-batch\", \"2\"]"}},
-          {"espalier.result/1"}};
+          {"espalier.result/2"}};
 }
 
 Tool improve_tool() {

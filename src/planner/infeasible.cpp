@@ -313,7 +313,7 @@ Error no_room_on_groups(const Job& job, const search::SearchResult& found) {
     room += (g > 0 ? ", " : "") + job.cluster.groups[g].device.name + " " +
             size_text(room_of(job.cluster.usable_memory(g).count(), memory_margin_of(job).share));
   std::int64_t tried = 0;
-  for (const search::PhaseReport& phase : found.phases) tried += phase.simulated;
+  for (const PhaseSummary& phase : found.phases) tried += count_of(phase.counters, SearchCounter::simulated);
   return Error{ErrorKind::infeasible, "memory",
                tried > 0 ? "none of " + base::count(static_cast<double>(tried)) + " plans tried fits"
                          : "no plan of stages, pipelines or replicas on these node groups can hold the model",

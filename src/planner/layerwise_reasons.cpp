@@ -74,10 +74,9 @@ void property_sentence(const PlannerResult& r, const Plan* uniform, const char* 
 
 /// Adds the cost of an even split, if the plan splits its layers unevenly over the stages.
 void partition_sentence(const PlannerResult& r, std::vector<std::string>& out) {
-  if (!r.search.layerwise) return;
   const std::vector<std::int32_t> counts = stage_counts(r.plan);
   if (counts.size() > 1 || counts.front() < 2) return;
-  const auto& rows = r.search.layerwise->balance;
+  const std::vector<StageBalance>& rows = r.search.balance;
   const auto even = std::find_if(rows.begin(), rows.end(), [](const StageBalance& b) { return b.name == "even"; });
   if (even == rows.end() || r.prediction.iteration_ns <= 0) return;
   const std::string stages =

@@ -33,7 +33,7 @@ PlannerResult answer() {
   uniform.fits = true;
   uniform.plan = two_stages(leaner, leaner);
   r.alternatives = {uniform};
-  r.search.layerwise = LayerwiseSummary{1'200'000'000, 0, 0, 0, 0, {{"even", {0, 3}, 0.4, 0.5, 1'100'000'000}}};
+  r.search.balance = {{"even", {0, 3}, 0.4, 0.5, 1'100'000'000}};
   return r;
 }
 
@@ -51,7 +51,7 @@ TEST(LayerwiseReasons, CompareShardingWithTheUniformPlan) {
     s.shard = 2;
     s.recompute = {};
   }
-  r.search.layerwise->balance[0].iteration_ns = 0;
+  r.search.balance[0].iteration_ns = 0;
   EXPECT_THAT(layerwise_reasons(r),
               ElementsAre("2 of 5 blocks recompute in full (by stage: 2, 0); in the best uniform plan none do.",
                           "None of 5 blocks shard their parameters (ZeRO-3); in the best uniform plan all do.",

@@ -26,7 +26,9 @@ Job slower(Job job, double factor) {
 PlannerResult comparable(PlannerResult r) {
   r.search.bounded = r.search.simulated = r.search.lowered = 0;
   r.search.pruned.clear();
-  for (PhaseSummary& phase : r.search.phases) phase.bounded = phase.lowered = phase.simulated = 0;
+  for (PhaseSummary& phase : r.search.phases)
+    for (const SearchCounter counter : {SearchCounter::bounded, SearchCounter::lowered, SearchCounter::simulated})
+      phase.counters.erase(counter);
   std::erase_if(r.alternatives, [](const Alternative& a) { return !a.baseline; });
   if (r.simplest) r.simplest->simulated = 0;
   return r;

@@ -84,11 +84,11 @@ std::vector<std::string> partition_sentences(const PlannerResult& result) {
                 " exposed");
   if (sync > 0) what += cat("; ", base::seconds(sync), " per block reduce gradients inside the group once per step");
   std::vector<std::string> out = {what + "."};
-  if (result.search.partitions && result.search.partitions->without_ns > result.prediction.iteration_ns) {
-    const double times =
-        static_cast<double>(result.search.partitions->without_ns) / static_cast<double>(result.prediction.iteration_ns);
-    out.push_back(cat(base::fixed(times, 3), "× faster than the best plan without operator partitions (",
-                      base::seconds(result.search.partitions->without_ns), ")."));
+  const std::int64_t without_ns = best_without_partitions_ns(result.search);
+  if (covers_partitions(result.search) && without_ns > result.prediction.iteration_ns) {
+    const double times = static_cast<double>(without_ns) / static_cast<double>(result.prediction.iteration_ns);
+    out.push_back(
+        cat(base::fixed(times, 3), "× faster than the best plan without operator partitions (", base::seconds(without_ns), ")."));
   }
   return out;
 }

@@ -89,7 +89,7 @@ TEST(Watch, ANodeLimitHoldsInsideGroupsToo) {
   const auto whole = plan(one, {});
   ASSERT_TRUE(whole.ok());
   const std::int64_t uniform = whole->search.simulated;
-  ASSERT_GT(whole->search.layerwise->simulated, 200);
+  ASSERT_GT(whole->search.count(SearchCounter::simulated, {kLayersPhase}), 200);
   for (const std::int64_t more : {8, 40, 100}) {
     PlannerOptions options;
     options.node_limit = uniform + more;
@@ -97,7 +97,7 @@ TEST(Watch, ANodeLimitHoldsInsideGroupsToo) {
     ASSERT_TRUE(r.ok());
     EXPECT_EQ(r->search.reason, SearchEnd::node_limit);
     // Four groups are solved in parallel, each with its share of the limit and at least one plan.
-    EXPECT_LE(r->search.simulated + r->search.layerwise->simulated, options.node_limit + 4);
+    EXPECT_LE(r->search.simulated + r->search.count(SearchCounter::simulated, {kLayersPhase}), options.node_limit + 4);
     EXPECT_LE(r->search.lower_bound_ns, r->prediction.iteration_ns);
   }
 }

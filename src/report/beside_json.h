@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the parts of a result next to its plan as keys of espalier.result/1: runs_on, runnable, engines,
+// Writes the parts of a result next to its plan as keys of espalier.result/2: runs_on, runnable, engines,
 // restriction, simplest, batch_hint, options; absent where not asked for.
 #pragma once
 

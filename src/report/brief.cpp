@@ -43,11 +43,14 @@ std::string work_text(const SearchSummary& s) {
 std::string not_searched(const SearchSummary& s) {
   std::string out;
   if (!s.freedom.empty()) out += "; " + s.freedom;
-  if (!s.split.empty() && !s.layerwise) out += "; the split of layers over stages is " + s.split;
-  if (!s.layerwise || s.layerwise->refinement_tried == 0 || s.asked.simple) return out;
-  const LayerwiseSummary& l = *s.layerwise;
-  if (l.refinement_left > 0) return cat(out, "; ", grouped(l.refinement_left), " changes of single layers were not tried");
-  return cat(out, "; no single change of a layer or boundary is faster (", grouped(l.refinement_tried), " tried)");
+  if (!s.split.empty() && !covers_layers(s)) out += "; the split of layers over stages is " + s.split;
+  const PhaseSummary* refined = s.counted(SearchCounter::refinement_tried);
+  if (refined == nullptr || s.asked.simple) return out;
+  const std::int64_t tried = count_of(refined->counters, SearchCounter::refinement_tried),
+                     left = count_of(refined->counters, SearchCounter::refinement_left);
+  if (tried == 0) return out;
+  if (left > 0) return cat(out, "; ", grouped(left), " changes of single layers were not tried");
+  return cat(out, "; no single change of a layer or boundary is faster (", grouped(tried), " tried)");
 }
 
 /// Names the plans that the certificate excludes for the error of the memory model.
@@ -81,12 +84,12 @@ std::string partition_certificate(const SearchSummary& s) {
 /// Names the plans that a phase of a search on several node groups covers.
 std::string space_of(const PhaseSummary& phase, const SearchSummary& s) {
   const bool zero_bubble = admits_zero_bubble(s.asked.space);
-  if (phase.name == "uniform") return "uniform plans on all devices";
-  if (phase.name == "each group") return "uniform plans on one node group or some of its nodes";
-  if (phase.name == "device groups") return cat("chains of stages under ", zero_bubble ? "1f1b and zb-h1" : "1f1b");
-  if (phase.name == "whole cluster") return "uniform plans across node groups";
-  if (phase.name == "unlike pipelines") return "one pipeline on each of several node groups";
-  if (phase.name == "unequal replicas") return "one stage with uneven replicas on several node groups";
+  if (phase.name == kUniformPhase) return "uniform plans on all devices";
+  if (phase.name == kEachGroupPhase) return "uniform plans on one node group or some of its nodes";
+  if (phase.name == kDeviceGroupsPhase) return cat("chains of stages under ", zero_bubble ? "1f1b and zb-h1" : "1f1b");
+  if (phase.name == kWholeClusterPhase) return "uniform plans across node groups";
+  if (phase.name == kPipelinesPhase) return "one pipeline on each of several node groups";
+  if (phase.name == kReplicasPhase) return "one stage with uneven replicas on several node groups";
   return cat(phase.name, " plans");
 }
 
@@ -94,7 +97,8 @@ std::string spaces_of(const SearchSummary& s) {
   std::string out;
   for (const PhaseSummary& phase : s.phases) {
     if (phase.left_out) continue;
-    out += cat(out.empty() ? "" : ", ", space_of(phase, s), " (", grouped(phase.simulated), " simulated)");
+    out += cat(out.empty() ? "" : ", ", space_of(phase, s), " (", grouped(count_of(phase.counters, SearchCounter::simulated)),
+               " simulated)");
   }
   return out;
 }
@@ -119,9 +123,9 @@ std::string groups_certificate(const SearchSummary& s) {
 
 std::string certificate(const SearchSummary& s) {
   if (!searched(s.reason)) return "none: one given configuration, not searched for";
-  if (s.device_groups) return groups_certificate(s);
-  if (s.partitions) return partition_certificate(s);
-  if (s.layerwise) return layerwise_certificate(s);
+  if (covers_groups(s)) return groups_certificate(s);
+  if (covers_partitions(s)) return partition_certificate(s);
+  if (covers_layers(s)) return layerwise_certificate(s);
   const std::string space = count(s.space_size) + " configurations";
   const std::string margin = margin_of(s);
   if (s.optimal)
@@ -158,7 +162,7 @@ std::string headline(const PlannerResult& r) {
   out +=
       answer_line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" + fit_note(p));
   out += wrapped_line("certificate", certificate_text(r.search));
-  if (r.search.layerwise) out += answer_line("layer-wise", layerwise_gain(*r.search.layerwise, p.iteration_ns));
+  if (covers_layers(r.search)) out += answer_line("layer-wise", layerwise_gain(r.search, p.iteration_ns));
   if (const std::string stages = by_stages(r.search); !stages.empty()) out += wrapped_line("space by pp", stages);
   out += answer_line("confidence", confidence_text(p.confidence));
   if (const std::string engines = runs_on_text(r); !engines.empty()) out += wrapped_line("runs on", engines);
@@ -236,8 +240,8 @@ std::string stage_section(const PlannerResult& r) {
 }
 
 std::string balance_section(const PlannerResult& r) {
-  if (!r.search.layerwise || r.search.layerwise->balance.empty()) return "";
-  return cat("\nStage balance\n", balance_table(*r.search.layerwise, r.plan));
+  if (r.search.balance.empty()) return "";
+  return cat("\nStage balance\n", balance_table(r.search.balance, r.plan));
 }
 
 std::string alternative_section(const PlannerResult& r) {

@@ -131,13 +131,12 @@ std::string layer_tables(const std::string& title, const Plan& plan, const std::
   return out;
 }
 
-std::string balance_table(const LayerwiseSummary& summary, const Plan& plan) {
+std::string balance_table(const std::vector<StageBalance>& balance, const Plan& plan) {
   const std::int32_t layers = planner::last_layer_of(plan) + 1;
-  const auto exact =
-      std::find_if(summary.balance.begin(), summary.balance.end(), [](const StageBalance& b) { return b.name == "exact"; });
-  const std::int64_t reference = exact == summary.balance.end() ? 0 : exact->iteration_ns;
+  const auto exact = std::find_if(balance.begin(), balance.end(), [](const StageBalance& b) { return b.name == "exact"; });
+  const std::int64_t reference = exact == balance.end() ? 0 : exact->iteration_ns;
   std::vector<std::vector<std::string>> rows{{"partition", "layers per stage", "α_t", "α_m", "iteration", "against exact"}};
-  for (const StageBalance& b : summary.balance) {
+  for (const StageBalance& b : balance) {
     rows.push_back({b.name, counts_of(b.first, layers), fixed(b.alpha_t, 3), fixed(b.alpha_m, 3),
                     b.iteration_ns > 0 ? seconds(b.iteration_ns) : "does not fit", change(b.iteration_ns, reference)});
   }
@@ -145,12 +144,13 @@ std::string balance_table(const LayerwiseSummary& summary, const Plan& plan) {
              "  α: 1 − the largest share of a stage, in time and in memory; exact: in the sums of the cost model\n");
 }
 
-std::string layerwise_gain(const LayerwiseSummary& summary, std::int64_t iteration_ns) {
-  if (summary.uniform_ns == 0) return "no uniform plan fits, only plans whose layers have different strategies";
-  const std::string uniform = cat("the best uniform plan (", seconds(summary.uniform_ns), ")");
-  if (summary.uniform_ns < iteration_ns) return cat(uniform, " is faster; this is the simplest within reach (--simple)");
-  if (summary.uniform_ns == iteration_ns) return "no gain: " + uniform + " is the answer";
-  const double saved = 1 - static_cast<double>(iteration_ns) / static_cast<double>(summary.uniform_ns);
+std::string layerwise_gain(const SearchSummary& search, std::int64_t iteration_ns) {
+  const std::int64_t uniform_ns = best_uniform_ns(search);
+  if (uniform_ns == 0) return "no uniform plan fits, only plans whose layers have different strategies";
+  const std::string uniform = cat("the best uniform plan (", seconds(uniform_ns), ")");
+  if (uniform_ns < iteration_ns) return cat(uniform, " is faster; this is the simplest within reach (--simple)");
+  if (uniform_ns == iteration_ns) return "no gain: " + uniform + " is the answer";
+  const double saved = 1 - static_cast<double>(iteration_ns) / static_cast<double>(uniform_ns);
   return cat(percent(saved), " less time than ", uniform);
 }
 

@@ -25,9 +25,9 @@ std::string layer_tables(const std::string& title, const Plan& plan, const std::
 
 /// Writes one row per partition: layers per stage, α_t and α_m, the iteration, and its ratio to the exact
 /// partition's.
-std::string balance_table(const LayerwiseSummary& summary, const Plan& plan);
+std::string balance_table(const std::vector<StageBalance>& balance, const Plan& plan);
 
 /// Describes how much an answer of `iteration_ns` gains over the best uniform plan.
-std::string layerwise_gain(const LayerwiseSummary& summary, std::int64_t iteration_ns);
+std::string layerwise_gain(const SearchSummary& search, std::int64_t iteration_ns);
 
 }  // namespace espalier::report

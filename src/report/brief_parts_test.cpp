@@ -89,9 +89,13 @@ TEST(PartitionMeaning, InWords) {
 TEST(PhasesText, OneRowAPhase) {
   SearchSummary s;
   EXPECT_EQ(phases_text(s), "");
-  PhaseSummary uniform{"uniform", false, true, 12'345, 678, 90, 1'500'000'000, 0.25};
-  PhaseSummary layers{"layer-wise", false, false, 10, 2, 1, 0, 1.5};
-  PhaseSummary operators{"operators", true, false, 0, 0, 0, 0, 0};
+  const auto counters = [](std::int64_t bounded, std::int64_t lowered, std::int64_t simulated) {
+    return SearchCounters{
+        {SearchCounter::bounded, bounded}, {SearchCounter::lowered, lowered}, {SearchCounter::simulated, simulated}};
+  };
+  const PhaseSummary uniform{"uniform", false, true, 1'500'000'000, 0, 0, counters(12'345, 678, 90), 0.25};
+  const PhaseSummary layers{"layer-wise", false, false, 0, 0, 0, counters(10, 2, 1), 1.5};
+  const PhaseSummary operators{"operators", true};
   s.phases = {uniform, layers, operators};
   const std::string text = lay_out(phases_text(s), 0);
   EXPECT_THAT(text, testing::ContainsRegex("uniform +complete +12,345 +678 +90 +1.500 s +0.25 s"));
@@ -135,11 +139,10 @@ TEST(LayerTables, OnePipelineAfterTheOther) {
 TEST(BalanceTable, AgainstTheExactPartition) {
   Plan plan;
   plan.only_pipeline().stages = {stage({{0, 4}}), stage({{5, 9}})};
-  LayerwiseSummary summary;
-  summary.balance = {{"even", {0, 5}, 0.4, 0.45, 110'000'000},
-                     {"memory-balanced", {0, 3}, 0.3, 0.5, 0},
-                     {"exact", {0, 4}, 0.48, 0.41, 100'000'000}};
-  const std::string text = lay_out(balance_table(summary, plan), 0);
+  const std::vector<StageBalance> balance = {{"even", {0, 5}, 0.4, 0.45, 110'000'000},
+                                             {"memory-balanced", {0, 3}, 0.3, 0.5, 0},
+                                             {"exact", {0, 4}, 0.48, 0.41, 100'000'000}};
+  const std::string text = lay_out(balance_table(balance, plan), 0);
   EXPECT_THAT(text, testing::ContainsRegex("even +5.5 +0.400 +0.450 +110.0 ms +.10.0 %"));
   EXPECT_THAT(text, testing::ContainsRegex("memory-balanced +3.7 +0.300 +0.500 +does not fit"));
   EXPECT_THAT(text, testing::ContainsRegex("exact +4.6 +0.480 +0.410 +100.0 ms"));

@@ -7,6 +7,7 @@
 #include "base/document.h"
 #include "base/document_kind.h"
 #include "base/format.h"
+#include "report/search_json.h"
 #include "sim/trace.h"
 
 namespace espalier {
@@ -82,7 +83,7 @@ Result<PlanDocument> read_plan_document(std::string_view text, const std::string
   if (!document) return base::wrong_kind_of(text, where, wanted, document.error());
   const base::Node* schema = document->root.find("schema");
   PlanDocument out;
-  if (schema != nullptr && schema->text == "espalier.result/1") {
+  if (schema != nullptr && report::result_version_of(schema->text)) {
     auto result = result_from_json(text, where);
     if (!result) return result.error();
     out.plan = result->plan;

@@ -64,7 +64,7 @@ std::string pruning_section(const SearchSummary& s) {
   if (s.lowered > 0) rows.push_back({"programs lowered", grouped(s.lowered), ""});
   rows.push_back({"all legal ones", count(s.space_size), percent(s.space_size / whole)});
   std::string out =
-      cat("\nHow the ", s.layerwise ? "uniform " : "", "space was covered (", to_string(s.reason), ")\n", table(rows));
+      cat("\nHow the ", covers_layers(s) ? "uniform " : "", "space was covered (", to_string(s.reason), ")\n", table(rows));
   out += cat("  best ≥ ", seconds(s.lower_bound_ns), " is proven; gap ", percent(s.gap), "\n");
   return out;
 }
@@ -83,12 +83,15 @@ std::string layers_section(const PlannerResult& r) {
 }
 
 std::string layerwise_section(const PlannerResult& r) {
-  if (!r.search.layerwise) return "";
-  const LayerwiseSummary& s = *r.search.layerwise;
-  std::string out = cat("\nWhat layer-wise strategies gain\n  ", layerwise_gain(s, r.prediction.iteration_ns), "\n  ");
-  out += cat(grouped(s.solved), " of ", grouped(s.outer), " pipelines solved, the others excluded by their bound; ",
-             count(s.kept), " of ", count(s.strategies), " strategies are not dominated by another of the same layout\n");
-  if (!s.balance.empty()) out += cat("\n", balance_table(s, r.plan));
+  const PhaseSummary* layers = r.search.counted(SearchCounter::strategies);
+  if (layers == nullptr) return "";
+  const auto counted = [&](SearchCounter counter) { return count_of(layers->counters, counter); };
+  const auto many = [&](SearchCounter counter) { return count(static_cast<double>(counted(counter))); };
+  std::string out = cat("\nWhat layer-wise strategies gain\n  ", layerwise_gain(r.search, r.prediction.iteration_ns), "\n  ");
+  out += cat(grouped(counted(SearchCounter::bounded)), " of ", grouped(counted(SearchCounter::choices)),
+             " pipelines solved, the others excluded by their bound; ", many(SearchCounter::kept), " of ",
+             many(SearchCounter::strategies), " strategies are not dominated by another of the same layout\n");
+  if (!r.search.balance.empty()) out += cat("\n", balance_table(r.search.balance, r.plan));
   return out;
 }
 

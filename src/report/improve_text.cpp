@@ -75,7 +75,8 @@ std::string change_lines(const Improvement& i) {
     return cat("\nOf ", i.tried, " single changes none ", runs ? "is faster and fits" : "makes it run", ".\n");
   std::vector<std::vector<std::string>> rows{{"one change", "step", "against", "memory", "plan"}};
   for (const SingleChange& c : i.changes)
-    rows.push_back({c.change, seconds(c.iteration_ns), i.present ? report::signed_percent(-c.gain) : "–", gib(c.peak_memory_bytes), c.label});
+    rows.push_back({c.change, seconds(c.iteration_ns), i.present ? report::signed_percent(-c.gain) : "–",
+                    gib(c.peak_memory_bytes), c.label});
   return cat("\n", runs ? "Single changes that gain most" : "Single changes that make it run", ", of ", i.tried, " tried\n",
              report::table(rows, {0, 4}));
 }

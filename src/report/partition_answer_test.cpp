@@ -73,11 +73,14 @@ TEST_F(Partitioned, FullBeatsEveryOtherSpace) {
 TEST_F(Partitioned, CertificateNamesTheGap) {
   const SearchSummary& s = full().search;
   EXPECT_EQ(s.space, SpaceKind::full);
-  ASSERT_TRUE(s.partitions.has_value());
-  EXPECT_GT(s.partitions->offered, 0);
-  EXPECT_TRUE(s.partitions->certified);
-  EXPECT_GT(s.partitions->without_ns, full().prediction.iteration_ns);
-  EXPECT_LE(s.lower_bound_ns, s.partitions->lower_bound_ns);
+  const PhaseSummary* operators = s.counted(SearchCounter::partitions);
+  ASSERT_NE(operators, nullptr);
+  EXPECT_EQ(operators->name, kOperatorsPhase);
+  EXPECT_GT(count_of(operators->counters, SearchCounter::partitions), 0);
+  EXPECT_GT(count_of(operators->counters, SearchCounter::operator_searches), 0);
+  EXPECT_EQ(count_of(operators->counters, SearchCounter::inexact_searches), 0);
+  EXPECT_GT(best_without_partitions_ns(s), full().prediction.iteration_ns);
+  EXPECT_LE(s.lower_bound_ns, s.phases.back().partition_bound_ns);
   EXPECT_LE(s.lower_bound_ns, full().prediction.iteration_ns);
   EXPECT_EQ(s.reason, s.optimal ? SearchEnd::optimal : SearchEnd::gap);
 }

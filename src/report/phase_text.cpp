@@ -22,8 +22,9 @@ std::string phases_text(const SearchSummary& s) {
   std::vector<std::vector<std::string>> rows{{"phase", "", "bounded", "lowered", "simulated", "no plan below", "wall clock"}};
   for (const PhaseSummary& p : s.phases) {
     const std::string bound = p.lower_bound_ns > 0 ? seconds(p.lower_bound_ns) : std::string("unknown");
-    rows.push_back({p.name, state_of(p), grouped(p.bounded), grouped(p.lowered), grouped(p.simulated), bound,
-                    cat(fixed(p.seconds, 2), " s")});
+    const auto counted = [&p](SearchCounter counter) { return grouped(count_of(p.counters, counter)); };
+    rows.push_back({p.name, state_of(p), counted(SearchCounter::bounded), counted(SearchCounter::lowered),
+                    counted(SearchCounter::simulated), bound, cat(fixed(p.seconds, 2), " s")});
   }
   return table(rows, {0, 1});
 }

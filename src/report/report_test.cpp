@@ -10,6 +10,7 @@
 #include "espalier/documents.h"
 #include "espalier/explain.h"
 #include "espalier/validate.h"
+#include "planner/phase_testing.h"
 
 namespace espalier::report {
 namespace {
@@ -64,7 +65,8 @@ TEST(Compare, SaysMixedWhereLayersDiffer) {
 TEST(Explain, ShowsTheLayersAndWhatTheyGain) {
   PlannerResult r = mixed_result();
   r.search.reason = SearchEnd::gap;
-  r.search.layerwise = LayerwiseSummary{1'500'000'000, 100, 40, 5, 2, {{"exact", {0}, 0, 0, 1'200'000'000}}};
+  r.search.phases = planner::test::layer_phases(1'500'000'000, 100, 40, 5, 2);
+  r.search.balance = {{"exact", {0}, 0, 0, 1'200'000'000}};
   const std::string text = explain(r);
   EXPECT_THAT(text, HasSubstr("embedding TP2, TP2 ×1, DP2 ×1, head DP2"));
   EXPECT_THAT(text, HasSubstr("20.0 % less time than the best uniform plan (1.500 s)"));

@@ -17,6 +17,7 @@
 #include "planner/prediction.h"
 #include "report/beside_check.h"
 #include "report/digest.h"
+#include "report/search_json.h"
 
 namespace espalier::report {
 namespace {
@@ -147,15 +148,14 @@ void check_certificate(const PlannerResult& r, Findings& findings) {
   expect(s.optimal == (s.reason == SearchEnd::optimal),
          check::say("optimal is ", s.optimal ? "true" : "false", ", the reason \"", to_string(s.reason), "\""));
   expect(!s.optimal || s.lower_bound_ns == time, "optimal, but a gap remains");
-  if (s.device_groups && s.space == SpaceKind::uniform && !s.asked.simple && !s.phases.empty()) {
+  if (covers_groups(s) && s.space == SpaceKind::uniform && !s.asked.simple && !s.phases.empty()) {
     std::int64_t least = time;
     for (const PhaseSummary& phase : s.phases) least = std::min(least, phase.lower_bound_ns);
     expect(s.lower_bound_ns == least,
            check::say("lower_bound_s of ", s.lower_bound_ns, " ns, the lowest of the phases is ", least, " ns"));
   }
-  if (s.layerwise)
-    expect(s.asked.simple || s.layerwise->uniform_ns == 0 || s.layerwise->uniform_ns >= time,
-           "the best uniform plan is faster than the answer");
+  expect(s.asked.simple || best_uniform_ns(s) == 0 || best_uniform_ns(s) >= time,
+         "the best uniform plan is faster than the answer");
   for (const Alternative& a : r.alternatives)
     expect(!s.optimal || a.baseline || !a.fits || a.iteration_ns >= time, check::say("optimal, but ", a.label, " is faster"));
 }
@@ -171,23 +171,43 @@ void check_devices(const Job& job, const PlannerResult& claimed, Findings& findi
                   check::say(used.size(), " of ", job.cluster.devices(), " devices have work, but all are required"));
 }
 
-/// Checks the counters of a search on groups of unlike devices, which has no uniform configurations where there are
-/// several.
+/// Checks the counters of a phase against each other. None of them exceeds what it is a part of.
+void check_phase_counters(const PhaseSummary& phase, Findings& findings) {
+  constexpr std::pair<SearchCounter, SearchCounter> kParts[] = {
+      {SearchCounter::out_of_memory, SearchCounter::simulated},
+      {SearchCounter::dropped, SearchCounter::options},
+      {SearchCounter::kept, SearchCounter::strategies},
+      {SearchCounter::bounded, SearchCounter::choices},
+      {SearchCounter::inexact_searches, SearchCounter::operator_searches}};
+  const SearchCounters& counters = phase.counters;
+  const auto expect = [&](bool ok, const std::string& fault) {
+    findings.expect("counters", ok, check::say("phase ", phase.name, ": ", fault));
+  };
+  for (const auto& [part, whole] : kParts) {
+    if (!counters.contains(part) || !counters.contains(whole)) continue;
+    const std::int64_t n = counters.at(part), most = counters.at(whole);
+    expect(n <= most, check::say(row_of(part).name, " is ", n, ", ", row_of(whole).name, " only ", most));
+  }
+  if (!counters.contains(SearchCounter::candidates)) return;
+  const std::int64_t simulated = count_of(counters, SearchCounter::simulated),
+                     candidates = counters.at(SearchCounter::candidates), refined = count_of(counters, SearchCounter::refined);
+  expect(simulated <= candidates + refined,
+         check::say(simulated, " plans simulated of ", candidates, " candidates and ", refined, " changes of them"));
+}
+
+/// Checks that an answer of node groups comes from a plan that was simulated and fits. Where there are several groups,
+/// no uniform configurations are counted.
 void check_group_counters(const SearchSummary& s, Findings& findings) {
-  const DeviceGroupsSummary& g = *s.device_groups;
-  const auto expect = [&](bool ok, const std::string& fault) { findings.expect("counters", ok, fault); };
-  expect(g.dropped <= g.options, check::say(g.dropped, " options for a stage dropped of ", g.options));
-  expect(g.simulated <= g.candidates + g.refined,
-         check::say(g.simulated, " plans simulated of ", g.candidates, " candidates and ", g.refined, " changes of them"));
-  expect(g.without_room <= g.simulated, check::say(g.without_room, " plans that do not fit, of ", g.simulated, " simulated"));
-  const bool simulated = std::any_of(s.phases.begin(), s.phases.end(), [](const PhaseSummary& p) { return p.simulated > 0; });
-  expect(!is_whole(s.reason) || g.simulated > g.without_room || s.simulated > 0 || simulated,
-         "an answer, but no simulated plan fits");
+  const bool fitting = std::any_of(s.phases.begin(), s.phases.end(), [](const PhaseSummary& p) {
+    return count_of(p.counters, SearchCounter::simulated) > count_of(p.counters, SearchCounter::out_of_memory);
+  });
+  findings.expect("counters", !is_whole(s.reason) || fitting || s.simulated > 0, "an answer, but no simulated plan fits");
 }
 
 void check_counters(const SearchSummary& s, Findings& findings) {
-  if (s.device_groups) check_group_counters(s, findings);
-  if (s.device_groups && s.space_size == 0) return;
+  for (const PhaseSummary& phase : s.phases) check_phase_counters(phase, findings);
+  if (covers_groups(s)) check_group_counters(s, findings);
+  if (covers_groups(s) && s.space_size == 0) return;
   const auto expect = [&](bool ok, const std::string& fault) { findings.expect("counters", ok, fault); };
   const double slack = s.space_size < 0x1p53 ? 0 : 1e-9 * s.space_size;
   const auto equal = [&](double a, double b) { return std::abs(a - b) <= slack; };
@@ -208,7 +228,8 @@ void check_counters(const SearchSummary& s, Findings& findings) {
   expect(!uniform || seen <= s.space_size + slack,
          check::say("pruned and simulated configurations are ", seen, ", more than the space's ", s.space_size));
   // In larger spaces the answer may be from another phase, where nothing uniform fits.
-  const bool elsewhere = (s.layerwise && s.layerwise->uniform_ns == 0) || (s.partitions && s.partitions->without_ns == 0);
+  const bool elsewhere =
+      (covers_layers(s) && best_uniform_ns(s) == 0) || (covers_partitions(s) && best_without_partitions_ns(s) == 0);
   expect(s.bounded >= 0 && s.simulated >= (ended && !elsewhere ? 1 : 0), check::say(s.simulated, " configurations simulated"));
 }
 
@@ -279,13 +300,21 @@ PlanSchema plan_schema_of(const Node& result) {
   return schema != nullptr && schema->text == "espalier.plan/1" ? PlanSchema::one : PlanSchema::two;
 }
 
-/// Compares whole documents except wall-clock values, by their first key.
-void compare_documents(const Node& claimed, const Node& derived, Findings& findings) {
+ResultVersion version_of(const Node& result) {
+  const Node* schema = result.find("schema");
+  return (schema == nullptr ? std::nullopt : result_version_of(schema->text)).value_or(ResultVersion::two);
+}
+
+/// Compares whole documents except wall-clock values, by their first key. A document of version 1 lacks parts of
+/// `search`.
+void compare_documents(const Node& claimed, const Node& derived, ResultVersion version, Findings& findings) {
   for (const auto& [key, value] : derived.members) {
     if (key == "timing" || key == "made_by" || key == "digest") continue;
     const std::string name = "search-again: " + key;
+    const bool may_lack = version == ResultVersion::one && key == "search";
     findings.expect(name, true, "");
     compare(key, claimed.find(key), &value, [&](const std::string& path, const Node* a, const Node* b) {
+      if (may_lack && a == nullptr) return;
       findings.expect(name, false, check::say(path, ": claimed ", written(a), ", found again ", written(b)));
     });
   }
@@ -357,12 +386,15 @@ std::vector<Finding> check_search(std::string_view text, Job job, const PlannerR
   how.simple_within = asked.simple_within;
   auto again = plan(job, how);
   if (!again) return {{"search-again", false, again.error().message()}};
-  const auto said = tree_of(text, "result");
+  auto said = tree_of(text, "result");
   if (!said) return {{"search-again", false, said.error().message()}};
-  const auto found = tree_of(to_json(*again, false, plan_schema_of(*said)), "search");
-  if (!found) return {{"search-again", false, found.error().message()}};
+  const PlanSchema plan_schema = plan_schema_of(*said);
+  const ResultVersion version = version_of(*said);
+  if (version == ResultVersion::one) said = tree_of(to_json(claimed, false, plan_schema), "result");
+  const auto found = tree_of(to_json(*again, false, plan_schema), "search");
+  if (!said || !found) return {{"search-again", false, (said ? found : said).error().message()}};
   Findings findings;
-  compare_documents(*said, *found, findings);
+  compare_documents(*said, *found, version, findings);
   return findings.take("as searched again");
 }
 

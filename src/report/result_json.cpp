@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the result document, schema espalier.result/1: keys in the order of docs/file-formats.md, durations in
+// Writes the result document, schema espalier.result/2: keys in the order of docs/file-formats.md, durations in
 // seconds with nine digits, sizes in bytes. Everything but the last object, `timing`, is equal byte for byte on every
 // run.
 #include "espalier/planner.h"
 
-#include <cmath>
-
 #include "base/document.h"
-#include "job/search_part.h"
 #include "plan/plan_json.h"
 #include "report/beside_json.h"
 #include "report/digest.h"
 #include "report/nanoseconds.h"
+#include "report/search_json.h"
 
 namespace espalier::report {
 namespace {
-
-void write_count(JsonWriter& w, double count) {
-  if (count >= 0 && count < kExact && count == std::floor(count))
-    w.value(static_cast<std::int64_t>(count));
-  else
-    w.value(count);
-}
 
 void write_parts(JsonWriter& w, const Breakdown& b) {
   w.key("breakdown_s").compact_next().begin_object();
@@ -117,51 +108,6 @@ void write_prediction(JsonWriter& w, const Prediction& p) {
   w.end_object();
 }
 
-void write_layerwise(JsonWriter& w, const LayerwiseSummary& s) {
-  w.key("layerwise").begin_object();
-  w.key("uniform_s").seconds(s.uniform_ns);
-  w.key("strategies");
-  write_count(w, s.strategies);
-  w.key("kept");
-  write_count(w, s.kept);
-  w.key("outer").value(s.outer).key("solved").value(s.solved).key("simulated").value(s.simulated);
-  w.key("refinement").compact_next().begin_object();
-  w.key("tried").value(s.refinement_tried).key("left").value(s.refinement_left).end_object();
-  w.key("balance").begin_array();
-  for (const StageBalance& b : s.balance) {
-    w.compact_next().begin_object().key("partition").value(b.name).key("first").begin_array();
-    for (const std::int32_t layer : b.first) w.value(layer);
-    w.end_array().key("alpha_t").value(b.alpha_t).key("alpha_m").value(b.alpha_m).key("iteration_s").seconds(b.iteration_ns);
-    w.end_object();
-  }
-  w.end_array().end_object();
-}
-
-void write_partitions(JsonWriter& w, const PartitionSummary& s) {
-  w.key("partitions").begin_object();
-  w.key("without_s").seconds(s.without_ns);
-  w.key("groups").value(s.groups).key("solved").value(s.solved).key("offered").value(s.offered);
-  w.key("certified").value(s.certified).key("lower_bound_s").seconds(s.lower_bound_ns);
-  w.end_object();
-}
-
-void write_device_groups(JsonWriter& w, const DeviceGroupsSummary& s) {
-  w.key("device_groups").compact_next().begin_object();
-  w.key("sizes").value(s.sizes).key("options").value(s.options).key("dropped").value(s.dropped).key("states").value(s.states);
-  w.key("candidates").value(s.candidates).key("simulated").value(s.simulated).key("refined").value(s.refined);
-  w.key("without_room").value(s.without_room);
-  if (s.alone > 0) {
-    w.key("alone");
-    write_count(w, s.alone);
-    w.key("alone_simulated").value(s.alone_simulated);
-    w.key("columns").value(s.columns).key("combinations").value(s.combinations);
-    w.key("beside_simulated").value(s.beside_simulated).key("several_pipelines").value(s.several_pipelines);
-    w.key("replica_plans").value(s.replica_plans).key("replicas_simulated").value(s.replicas_simulated);
-    w.key("unequal_replicas").value(s.uneven_replicas);
-  }
-  w.end_object();
-}
-
 void write_operators(JsonWriter& w, const std::vector<OperatorReport>& operators) {
   w.key("operators").begin_array();
   for (const OperatorReport& o : operators) {
@@ -173,117 +119,6 @@ void write_operators(JsonWriter& w, const std::vector<OperatorReport>& operators
     w.end_object();
   }
   w.end_array();
-}
-
-/// Writes values under their names, as in a job file.
-void write_values(JsonWriter& w, std::string_view key, const SearchSpace::Values& dimensions) {
-  if (dimensions.empty()) return;
-  w.key(key).begin_object();
-  for (const auto& [dimension, values] : dimensions) {
-    w.key(to_string(dimension)).begin_array();
-    for (const std::int64_t value : values) {
-      const std::string name = value_text(dimension, value);
-      if (name == std::to_string(value))
-        w.value(value);
-      else
-        w.value(name);
-    }
-    w.end_array();
-  }
-  w.end_object();
-}
-
-void write_request(JsonWriter& w, const SearchRequest& asked) {
-  w.key("asked").compact_next().begin_object();
-  w.key("space").value(to_string(asked.space.kind));
-  if (asked.space.devices) w.key("devices").value(to_string(*asked.space.devices));
-  write_values(w, "allow", asked.space.allowed);
-  write_values(w, "forbid", asked.space.forbidden);
-  if (!asked.space.limits.empty()) {
-    w.key("limits").begin_object();
-    for (const auto& [dimension, most] : asked.space.limits) w.key(to_string(dimension)).value(most);
-    w.end_object();
-  }
-  if (asked.space.recompute_modules.any()) {
-    w.key("recompute_modules").begin_array();
-    asked.space.recompute_modules.each([&](RecomputeModule module) { w.value(to_string(module)); });
-    w.end_array();
-  }
-  if (asked.space.memory_margin) w.key("memory_margin").value(*asked.space.memory_margin);
-  if (asked.node_limit > 0) w.key("node_limit").value(asked.node_limit);
-  if (!asked.left_out_phases.empty()) {
-    w.key("left_out_phases").begin_array();
-    for (const std::string& phase : asked.left_out_phases) w.value(phase);
-    w.end_array();
-  }
-  if (!asked.disabled_rules.empty()) {
-    w.key("disabled_rules").begin_array();
-    for (const std::string& rule : asked.disabled_rules) w.value(rule);
-    w.end_array();
-  }
-  if (asked.exhaustive) w.key("exhaustive").value(true);
-  if (asked.simple) w.key("simple").value(true);
-  if (asked.engines) w.key("engines").value(true);
-  if (asked.restriction) w.key("restriction").value(true);
-  if (asked.engine_options) w.key("engine_options").value(true);
-  if (asked.simple_within != SearchRequest{}.simple_within) w.key("simple_within").value(asked.simple_within);
-  w.key("alternatives").value(asked.alternatives).end_object();
-}
-
-void write_phases(JsonWriter& w, const std::vector<PhaseSummary>& phases) {
-  w.key("phases").begin_array();
-  for (const PhaseSummary& p : phases) {
-    w.compact_next().begin_object();
-    w.key("name").value(p.name);
-    if (p.left_out) w.key("left_out").value(true);
-    w.key("complete").value(p.complete);
-    w.key("lower_bound_s").seconds(p.lower_bound_ns);
-    w.key("bounded").value(p.bounded);
-    w.key("lowered").value(p.lowered);
-    w.key("simulated").value(p.simulated);
-    w.end_object();
-  }
-  w.end_array();
-}
-
-void write_search(JsonWriter& w, const SearchSummary& s) {
-  w.key("search").begin_object();
-  write_request(w, s.asked);
-  if (s.space != SpaceKind::uniform) w.key("space").value(to_string(s.space));
-  w.key("space_size");
-  write_count(w, s.space_size);
-  w.key("by_dimension").begin_object();
-  for (const auto& [dimension, counts] : s.by_dimension) {
-    w.key(dimension).compact_next().begin_object();
-    for (const auto& [value, count] : counts) {
-      w.key(job::value_name(dimension, value));
-      write_count(w, count);
-    }
-    w.end_object();
-  }
-  w.end_object();
-  w.key("bounded").value(s.bounded);
-  w.key("simulated").value(s.simulated);
-  w.key("lowered").value(s.lowered);
-  w.key("pruned").compact_next().begin_object();
-  for (const auto& [rule, count] : s.pruned) {
-    w.key(rule);
-    write_count(w, count);
-  }
-  w.end_object();
-  w.key("memory_margin").value(s.memory_margin);
-  w.key("memory_margin_basis").value(s.memory_margin_basis);
-  w.key("optimal").value(s.optimal);
-  w.key("lower_bound_s").seconds(s.lower_bound_ns);
-  w.key("gap").value(s.gap);
-  w.key("reason").value(to_string(s.reason));
-  if (!s.split.empty()) w.key("split").value(s.split);
-  if (!s.phases.empty()) write_phases(w, s.phases);
-  if (!s.freedom.empty()) w.key("freedom").value(s.freedom);
-  if (s.layerwise) write_layerwise(w, *s.layerwise);
-  if (s.partitions) write_partitions(w, *s.partitions);
-  if (s.device_groups) write_device_groups(w, *s.device_groups);
-  w.end_object();
 }
 
 void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternatives, PlanSchema schema) {
@@ -341,7 +176,7 @@ std::string written_result(const PlannerResult& result, bool timing, PlanSchema 
   using namespace report;
   JsonWriter w;
   w.begin_object();
-  w.key("schema").value("espalier.result/1");
+  w.key("schema").value("espalier.result/2");
   write_made_by(w, result.made_by);
   w.key("engine").value(result.plan.engine);
   w.key("plan").raw(to_json(result.plan, plan_schema));

@@ -5,6 +5,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "espalier/planner.h"
+#include "planner/phase_testing.h"
 #include "report/brief_layers.h"
 #include "report/brief_text.h"
 #include "report/text_layout.h"
@@ -100,24 +101,26 @@ TEST(ResultJson, RoundTripOfALayerwiseSearch) {
   r.search.space = SpaceKind::layerwise;
   r.search.reason = SearchEnd::gap;
   r.search.gap = 0.25;
-  r.search.layerwise =
-      LayerwiseSummary{2'000'000'000, 30, 10, 5, 3, {{"even", {0, 3}, 0.4, 0.5, 0}, {"exact", {0, 2}, 0.5, 0.4, 7}}};
+  r.search.phases = planner::test::layer_phases(2'000'000'000, 30, 10, 5, 3);
+  r.search.balance = {{"even", {0, 3}, 0.4, 0.5, 0}, {"exact", {0, 2}, 0.5, 0.4, 7}};
   const auto back = result_from_json(to_json(r, false), "result.json");
   ASSERT_TRUE(back) << back.error().message();
-  ASSERT_TRUE(back->search.layerwise.has_value());
+  EXPECT_TRUE(covers_layers(back->search));
   EXPECT_EQ(back->search.space, SpaceKind::layerwise);
-  EXPECT_EQ(back->search.layerwise->uniform_ns, 2'000'000'000);
-  ASSERT_EQ(back->search.layerwise->balance.size(), 2U);
-  EXPECT_EQ(back->search.layerwise->balance[1].first, (std::vector<std::int32_t>{0, 2}));
-  EXPECT_EQ(back->search.layerwise->balance[1].iteration_ns, 7);
-  EXPECT_FALSE(planned().search.layerwise.has_value());
+  EXPECT_EQ(best_uniform_ns(back->search), 2'000'000'000);
+  EXPECT_EQ(back->search.phases[1].counters, r.search.phases[1].counters);
+  ASSERT_EQ(back->search.balance.size(), 2U);
+  EXPECT_EQ(back->search.balance[1].first, (std::vector<std::int32_t>{0, 2}));
+  EXPECT_EQ(back->search.balance[1].iteration_ns, 7);
+  EXPECT_EQ(to_json(*back, false), to_json(r, false));
+  EXPECT_FALSE(covers_layers(planned().search));
 }
 
 TEST(ResultJson, DamagedResultsAreRefused) {
   const std::string text = to_json(planned(), false);
   EXPECT_FALSE(result_from_json(text.substr(0, text.size() / 2), "r"));
   EXPECT_FALSE(result_from_json("{}", "r"));
-  EXPECT_FALSE(result_from_json(R"({"schema": "espalier.result/2"})", "r"));
+  EXPECT_FALSE(result_from_json(R"({"schema": "espalier.result/3"})", "r"));
   std::string renamed = text;
   renamed.replace(renamed.find("\"mfu\""), 5, "\"mfv\"");
   const auto back = result_from_json(renamed, "r");
@@ -254,14 +257,9 @@ TEST(BriefLayers, ChunksAreSetApartAndLinesBrokenBetweenRuns) {
 }
 
 TEST(BriefLayers, BalanceAgainstTheExactPartition) {
-  const LayerwiseSummary s{0,
-                           0,
-                           0,
-                           0,
-                           0,
-                           {{"even", {0, 3, 6, 9}, 0.7, 0.6, 0},
-                            {"exact", {0, 4, 7, 9}, 0.75, 0.5, 2'000'000'000},
-                            {"polished", {0, 4, 6, 9}, 0.75, 0.5, 1'900'000'000}}};
+  const std::vector<StageBalance> s = {{"even", {0, 3, 6, 9}, 0.7, 0.6, 0},
+                                       {"exact", {0, 4, 7, 9}, 0.75, 0.5, 2'000'000'000},
+                                       {"polished", {0, 4, 6, 9}, 0.75, 0.5, 1'900'000'000}};
   const std::string table = lay_out(balance_table(s, twelve_layers()), 0);
   EXPECT_THAT(table, testing::ContainsRegex("even +3.3.3.3 +0.700 +0.600 +does not fit +–"));
   EXPECT_THAT(table, testing::ContainsRegex("exact +4.3.2.3 +0.750 +0.500 +2.000 s +.0.0 %"));
@@ -270,7 +268,7 @@ TEST(BriefLayers, BalanceAgainstTheExactPartition) {
 
 TEST(BriefLayers, CertificatesOfBothSpaces) {
   PlannerResult r = planned();
-  r.search.layerwise = LayerwiseSummary{r.prediction.iteration_ns, 0, 0, 0, 0, {}};
+  r.search.phases = planner::test::layer_phases(r.prediction.iteration_ns);
   EXPECT_THAT(r.brief(), HasSubstr("optimal: no layer-wise plan is faster, and none of the"));
   r.search.optimal = false;
   r.search.reason = SearchEnd::gap;
@@ -282,9 +280,9 @@ TEST(BriefLayers, CertificatesOfBothSpaces) {
 }
 
 TEST(BriefLayers, GainInWords) {
-  LayerwiseSummary s;
+  SearchSummary s;
   EXPECT_THAT(layerwise_gain(s, 5), HasSubstr("no uniform plan fits"));
-  s.uniform_ns = 2'000'000'000;
+  s.phases = planner::test::layer_phases(2'000'000'000);
   EXPECT_EQ(layerwise_gain(s, 1'500'000'000), "25.0 % less time than the best uniform plan (2.000 s)");
   EXPECT_THAT(layerwise_gain(s, 2'000'000'000), HasSubstr("no gain"));
 }

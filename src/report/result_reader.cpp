@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the result document, schema espalier.result/1.
+// Reads the result document, schema espalier.result/2, and its version 1.
 #include <algorithm>
 
 #include "base/document.h"
 #include "espalier/planner.h"
-#include "job/search_part.h"
 #include "plan/plan_json.h"
 #include "report/beside_json.h"
 #include "report/nanoseconds.h"
+#include "report/search_json.h"
 
 namespace espalier::report {
 namespace {
@@ -123,72 +123,6 @@ Prediction read_prediction(Reader r) {
   return p;
 }
 
-void read_counts(Reader r, std::map<std::string, double>& out) {
-  for (const auto& [name, node] : r.node().members) out[name] = r.required_real(name, 0, 1e300);
-}
-
-LayerwiseSummary read_layerwise(Reader r) {
-  LayerwiseSummary s;
-  s.uniform_ns = read_ns(r, "uniform_s");
-  s.strategies = r.optional_real("strategies", 0, 1e300, 0);
-  s.kept = r.optional_real("kept", 0, 1e300, 0);
-  s.outer = r.optional_int("outer", 0, kBig, 0);
-  s.solved = r.optional_int("solved", 0, kBig, 0);
-  s.simulated = r.optional_int("simulated", 0, kBig, 0);
-  Reader refinement = r.child("refinement", false);
-  s.refinement_tried = refinement.optional_int("tried", 0, kBig, 0);
-  s.refinement_left = refinement.optional_int("left", 0, kBig, 0);
-  refinement.finish();
-  r.each("balance", false, [&s](Reader& row) {
-    StageBalance b;
-    b.name = row.required_string("partition");
-    for (const std::int64_t layer : row.optional_int_list("first", 0, 1 << 16))
-      b.first.push_back(static_cast<std::int32_t>(layer));
-    b.alpha_t = row.optional_real("alpha_t", 0, 1, 0);
-    b.alpha_m = row.optional_real("alpha_m", 0, 1, 0);
-    b.iteration_ns = read_ns(row, "iteration_s");
-    row.finish();
-    s.balance.push_back(std::move(b));
-  });
-  r.finish();
-  return s;
-}
-
-DeviceGroupsSummary read_device_groups(Reader r) {
-  DeviceGroupsSummary s;
-  s.alone = r.optional_real("alone", 0, 1e300, 0);
-  s.alone_simulated = r.optional_int("alone_simulated", 0, kBig, 0);
-  s.columns = r.optional_int("columns", 0, kBig, 0);
-  s.combinations = r.optional_int("combinations", 0, kBig, 0);
-  s.beside_simulated = r.optional_int("beside_simulated", 0, kBig, 0);
-  s.several_pipelines = r.optional_bool("several_pipelines", false);
-  s.replica_plans = r.optional_int("replica_plans", 0, kBig, 0);
-  s.replicas_simulated = r.optional_int("replicas_simulated", 0, kBig, 0);
-  s.uneven_replicas = r.optional_bool("unequal_replicas", false);
-  s.sizes = r.optional_int("sizes", 0, kBig, 0);
-  s.options = r.optional_int("options", 0, kBig, 0);
-  s.dropped = r.optional_int("dropped", 0, kBig, 0);
-  s.states = r.optional_int("states", 0, kBig, 0);
-  s.candidates = r.optional_int("candidates", 0, kBig, 0);
-  s.simulated = r.optional_int("simulated", 0, kBig, 0);
-  s.refined = r.optional_int("refined", 0, kBig, 0);
-  s.without_room = r.optional_int("without_room", 0, kBig, 0);
-  r.finish();
-  return s;
-}
-
-PartitionSummary read_partitions(Reader r) {
-  PartitionSummary s;
-  s.without_ns = read_ns(r, "without_s");
-  s.groups = r.optional_int("groups", 0, kBig, 0);
-  s.solved = r.optional_int("solved", 0, kBig, 0);
-  s.offered = r.optional_int("offered", 0, kBig, 0);
-  s.certified = r.optional_bool("certified", true);
-  s.lower_bound_ns = read_ns(r, "lower_bound_s");
-  r.finish();
-  return s;
-}
-
 std::vector<OperatorReport> read_operators(Reader& root) {
   std::vector<OperatorReport> all;
   root.each("operators", false, [&all](Reader& row) {
@@ -207,101 +141,6 @@ std::vector<OperatorReport> read_operators(Reader& root) {
     all.push_back(std::move(o));
   });
   return all;
-}
-
-std::vector<std::string> read_sentences(Reader& r, std::string_view key) {
-  std::vector<std::string> out;
-  const Node* node = r.find(key);
-  if (!node || node->kind == NodeKind::null) return out;
-  for (const Node& item : node->items) {
-    if (item.kind != NodeKind::string) r.fail(key, std::string(to_string(item.kind)), "a list of strings");
-    out.push_back(item.text);
-  }
-  return out;
-}
-
-SearchRequest read_request(Reader r) {
-  SearchRequest asked;
-  asked.node_limit = r.optional_int("node_limit", 0, kBig, 0);
-  asked.exhaustive = r.optional_bool("exhaustive", false);
-  asked.alternatives = static_cast<int>(r.optional_int("alternatives", 0, 1 << 20, 5));
-  asked.disabled_rules = read_sentences(r, "disabled_rules");
-  asked.left_out_phases = read_sentences(r, "left_out_phases");
-  asked.simple = r.optional_bool("simple", false);
-  asked.engines = r.optional_bool("engines", false);
-  asked.restriction = r.optional_bool("restriction", false);
-  asked.engine_options = r.optional_bool("engine_options", false);
-  asked.simple_within = r.optional_real("simple_within", 0, 10, asked.simple_within);
-  asked.space = job::read_search_space(r);
-  return asked;
-}
-
-SearchEnd read_reason(Reader& r) {
-  const std::string words = r.optional_string("reason", "");
-  const auto end = search_end_of(words);
-  if (!end) r.fail("reason", "\"" + words + "\"", "optimal, gap, node limit, time limit, interrupted or phase left out");
-  return end.value_or(SearchEnd::none);
-}
-
-SpaceKind read_space_kind(Reader& r) {
-  const std::string word = r.optional_string("space", "uniform");
-  const auto kind = space_kind_of(word);
-  if (!kind) r.fail("space", "\"" + word + "\"", "uniform, layerwise, spatial_temporal or full");
-  return kind.value_or(SpaceKind::uniform);
-}
-
-PhaseSummary read_phase(Reader& r) {
-  PhaseSummary p;
-  p.name = r.required_string("name");
-  p.left_out = r.optional_bool("left_out", false);
-  p.complete = r.optional_bool("complete", false);
-  p.lower_bound_ns = read_ns(r, "lower_bound_s");
-  p.bounded = r.optional_int("bounded", 0, kBig, 0);
-  p.lowered = r.optional_int("lowered", 0, kBig, 0);
-  p.simulated = r.optional_int("simulated", 0, kBig, 0);
-  r.finish();
-  return p;
-}
-
-SearchSummary read_search(Reader r) {
-  SearchSummary s;
-  if (r.has("asked")) s.asked = read_request(r.child("asked", true));
-  s.space_size = r.optional_real("space_size", 0, 1e300, 0);
-  Reader dimensions = r.child("by_dimension", false);
-  for (const auto& [dimension, node] : dimensions.node().members) {
-    std::map<std::string, double> counts;
-    read_counts(dimensions.child(dimension, true), counts);
-    for (const auto& [name, count] : counts) {
-      if (const auto value = job::value_of_name(dimension, name))
-        s.by_dimension[dimension][*value] = count;
-      else
-        dimensions.fail(dimension, "\"" + name + "\"", "a value of " + dimension);
-    }
-  }
-  s.bounded = r.optional_int("bounded", 0, kBig, 0);
-  s.simulated = r.optional_int("simulated", 0, kBig, 0);
-  s.lowered = r.optional_int("lowered", 0, kBig, 0);
-  read_counts(r.child("pruned", false), s.pruned);
-  s.memory_margin = r.optional_real("memory_margin", 0, 1, 0);
-  s.memory_margin_basis = r.optional_string("memory_margin_basis", "");
-  s.optimal = r.optional_bool("optimal", false);
-  s.lower_bound_ns = read_ns(r, "lower_bound_s");
-  s.gap = r.optional_real("gap", 0, kLarge, 0);
-  s.reason = read_reason(r);
-  s.split = r.optional_string("split", "");
-  s.freedom = r.optional_string("freedom", "");
-  s.space = read_space_kind(r);
-  r.each("phases", false, [&s](Reader& row) {
-    s.phases.push_back(read_phase(row));
-    const std::string& name = s.phases.back().name;  // also a key of `timing`
-    if (std::any_of(s.phases.begin(), s.phases.end() - 1, [&](const PhaseSummary& p) { return p.name == name; }))
-      row.fail("name", "\"" + name + "\" again", "each phase once");
-  });
-  if (r.has("layerwise")) s.layerwise = read_layerwise(r.child("layerwise", true));
-  if (r.has("partitions")) s.partitions = read_partitions(r.child("partitions", true));
-  if (r.has("device_groups")) s.device_groups = read_device_groups(r.child("device_groups", true));
-  r.finish();
-  return s;
 }
 
 Alternative read_alternative(Reader& r) {
@@ -331,7 +170,8 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   if (!document) return document.error();
   base::ErrorSink sink;
   Reader r = Reader::root(*document, sink);
-  if (r.required_string("schema") != "espalier.result/1") r.fail("schema", "another schema", "espalier.result/1");
+  const std::optional<ResultVersion> version = result_version_of(r.required_string("schema"));
+  if (!version) r.fail("schema", "another schema", "espalier.result/2 or espalier.result/1");
   PlannerResult result;
   const Node* plan = r.find("plan");
   if (!plan) r.fail("plan", "no plan", "a plan document");
@@ -348,7 +188,10 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   result.made_by = {made_by.optional_string("version", ""), made_by.optional_string("calibration", "")};
   made_by.finish();
   result.prediction = read_prediction(r.child("prediction", true));
-  if (r.has("search")) result.search = read_search(r.child("search", true));
+  if (r.has("search")) {
+    const std::int64_t iteration_ns = result.prediction.iteration_ns;
+    result.search = read_search(r.child("search", true), version.value_or(ResultVersion::two), iteration_ns);
+  }
   r.each("alternatives", false, [&](Reader& a) { result.alternatives.push_back(read_alternative(a)); });
   result.operators = read_operators(r);
   result.reasons = read_sentences(r, "reasons");

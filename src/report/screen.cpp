@@ -83,9 +83,9 @@ std::string time_lines(const PlannerResult& r) {
 }
 
 std::string space_words(const SearchSummary& s) {
-  if (s.device_groups) return "in the spaces searched";
-  if (s.partitions) return "with any partition of operators";
-  if (s.layerwise) return "among layer-wise plans";
+  if (covers_groups(s)) return "in the spaces searched";
+  if (covers_partitions(s)) return "with any partition of operators";
+  if (covers_layers(s)) return "among layer-wise plans";
   return cat("among ", count(s.space_size), " configurations");
 }
 

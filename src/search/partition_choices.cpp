@@ -52,14 +52,13 @@ class Chooser {
     PartitionChoices out;
     if (stopped()) {  // partitions that were not searched are unknown
       out.lower_bound_ns = out.layered_lower_bound_ns = 0;
-      out.certified = false;
       return out;
     }
     out.layered_lower_bound_ns = layered_bound(pairs);
     for (PartitionCase& p : pairs) {
       out.lower_bound_ns = std::min(out.lower_bound_ns, p.bound_ns);
       out.solved += p.offer.solved;
-      out.certified = out.certified && p.offer.certified;
+      out.inexact += p.offer.inexact;
       out.offers[{p.tp, p.micro_batch}] = std::move(p.offer);
     }
     return out;
@@ -106,8 +105,8 @@ class Chooser {
       const auto rounding =
           static_cast<std::int64_t>(2 * (*space)->problem().nodes.size() + 2 * (*space)->problem().edges.size());
       p.offer.least_block_ns[k] = std::max<std::int64_t>(0, answer.lower_bound - rounding);
-      p.offer.certified = p.offer.certified && answer.certified;
       ++p.offer.solved;
+      if (!answer.certified) ++p.offer.inexact;
     }
     for (const Configuration& c : p.bases) p.bound_ns = std::min(p.bound_ns, bound(c, p.offer));
     if (options_.incumbent_ns > 0 && p.bound_ns >= options_.incumbent_ns) return;

@@ -60,15 +60,15 @@ LayerwiseOutcome search_layers(PhaseState& s, const Outcome& flat, const Layerwi
 
 /// Reports the result of a phase; `bounded` is the number of nodes that it examined.
 template <typename Outcome>
-void report(const Outcome& found, std::int64_t bounded, PhaseReport& out) {
+void report(const Outcome& found, std::int64_t bounded, PhaseSummary& out) {
   out.complete = found.complete;
-  out.bounded = bounded;
-  out.simulated = found.simulations;
+  out.counters[SearchCounter::bounded] = bounded;
+  out.counters[SearchCounter::simulated] = found.simulations;
   out.best_ns = found.best ? found.best->iteration_ns : 0;
   out.lower_bound_ns = found.lower_bound_ns;
 }
 
-void run_uniform(PhaseState& s, PhaseReport& out) {
+void run_uniform(PhaseState& s, PhaseSummary& out) {
   Options how = s.options.how;
   // Under a limit the answer depends on the order of work, which a record changes.
   const bool whole = how.node_limit == 0;
@@ -79,12 +79,32 @@ void run_uniform(PhaseState& s, PhaseReport& out) {
   report(s.found.uniform, s.found.uniform.bounded, out);
 }
 
-void run_layers(PhaseState& s, PhaseReport& out) {
-  s.found.layered = search_layers(s, s.found.uniform, nullptr);
-  report(*s.found.layered, s.found.layered->solved, out);
+/// Returns a sum of whole numbers that is held as a real number.
+std::int64_t whole_count(double sum) { return static_cast<std::int64_t>(std::min(sum, 0x1p53)); }
+
+void report_layers(const LayerwiseOutcome& found, PhaseSummary& out) {
+  report(found, found.solved, out);
+  out.counters[SearchCounter::strategies] = whole_count(found.strategies);
+  out.counters[SearchCounter::kept] = whole_count(found.leaves);
+  out.counters[SearchCounter::choices] = found.outer;
 }
 
-void run_operators(PhaseState& s, PhaseReport& out) {
+void run_layers(PhaseState& s, PhaseSummary& out) {
+  s.found.layered = search_layers(s, s.found.uniform, nullptr);
+  report_layers(*s.found.layered, out);
+}
+
+void report_partitions(const PartitionChoices& found, PhaseSummary& out) {
+  std::int64_t offered = 0;
+  for (const auto& [key, offer] : found.offers) offered += static_cast<std::int64_t>(offer.partitions.size());
+  out.partition_bound_ns = found.lower_bound_ns;
+  out.counters[SearchCounter::tensor_groups] = static_cast<std::int64_t>(found.offers.size());
+  out.counters[SearchCounter::operator_searches] = found.solved;
+  out.counters[SearchCounter::inexact_searches] = found.inexact;
+  out.counters[SearchCounter::partitions] = offered;
+}
+
+void run_operators(PhaseState& s, PhaseSummary& out) {
   const SearchResult& before = s.found;
   PartitionOptions partitions;
   partitions.incumbent_ns = faster(time_of(before.uniform), time_of(before.layered));
@@ -98,12 +118,14 @@ void run_operators(PhaseState& s, PhaseReport& out) {
   how.node_limit = s.rest_after(before.uniform.simulations + (before.layered ? before.layered->simulations : 0));
   s.found.partitioned = branch_and_bound(s.problem, s.evaluator, how);
   report(*s.found.partitioned, s.found.partitioned->bounded, out);
+  report_partitions(s.found.choices, out);
   out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.lower_bound_ns);
 }
 
-void run_operators_by_layer(PhaseState& s, PhaseReport& out) {
+void run_operators_by_layer(PhaseState& s, PhaseSummary& out) {
   s.found.both = search_layers(s, *s.found.partitioned, s.found.layered ? &*s.found.layered : nullptr);
-  report(*s.found.both, s.found.both->solved, out);
+  report_layers(*s.found.both, out);
+  out.partition_bound_ns = s.found.choices.layered_lower_bound_ns;
   out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.layered_lower_bound_ns);
 }
 
@@ -134,11 +156,14 @@ void add_classes(const PhaseState& s, SingleGroupOutcome& found) {
   merge(found, more);
 }
 
-void run_single_group(PhaseState& s, PhaseReport& out) {
+void run_single_group(PhaseState& s, PhaseSummary& out) {
   s.found.alone = single_group(s.problem, s.evaluator, s.options.how, s.found.best_ns(), !s.problem.cluster->equal_devices());
   leave_to_others(s.problem, *s.found.alone);
   if (s.classes != nullptr) add_classes(s, *s.found.alone);
   report(*s.found.alone, s.found.alone->bounded, out);
+  double configurations = 0;
+  for (const GroupAlone& group : s.found.alone->groups) configurations += group.space_size;
+  out.counters[SearchCounter::configurations] = whole_count(configurations);
 }
 
 /// Holds the fastest of the plans handed in that fits.
@@ -230,7 +255,7 @@ MultiPipelineOutcome pipelines_of_part(const PhaseState& s, const Problem& part)
   own.starts.clear();
   own.on_part = true;
   own.how = silent(own.how);
-  own.left_out = {"device groups", "whole cluster", "unequal replicas"};
+  own.left_out = {std::string(kDeviceGroupsPhase), std::string(kWholeClusterPhase), std::string(kReplicasPhase)};
   SearchResult found = search(part, s.evaluator, own);
   return found.multi_pipeline ? std::move(*found.multi_pipeline) : MultiPipelineOutcome{};
 }
@@ -246,7 +271,7 @@ void add_counters(GroupedOutcome& to, const GroupedOutcome& by) {
   to.refined += by.refined;
 }
 
-void run_device_groups(PhaseState& s, PhaseReport& out) {
+void run_device_groups(PhaseState& s, PhaseSummary& out) {
   const SearchResult& before = s.found;
   DeviceGroupsOptions how;
   how.threads = s.options.how.threads;
@@ -279,16 +304,22 @@ void run_device_groups(PhaseState& s, PhaseReport& out) {
   found.simulations += start.judged;
   found.out_of_memory += start.out_of_memory;
   report(found, found.bounded, out);
+  out.counters[SearchCounter::out_of_memory] = found.out_of_memory;
+  out.counters[SearchCounter::batch_sizes] = found.sizes;
+  out.counters[SearchCounter::options] = found.options;
+  out.counters[SearchCounter::dropped] = found.dropped;
+  out.counters[SearchCounter::candidates] = found.candidates;
+  out.counters[SearchCounter::refined] = found.refined;
 }
 
-void run_whole_cluster(PhaseState& s, PhaseReport& out) {
+void run_whole_cluster(PhaseState& s, PhaseSummary& out) {
   Options how = s.options.how;
   how.node_limit = s.rest_after(simulated_before(s.found));
   s.found.across = whole_cluster(s.problem, s.evaluator, s.found.best_ns(), how);
   report(*s.found.across, s.found.across->bounded, out);
 }
 
-void run_multi_pipeline(PhaseState& s, PhaseReport& out) {
+void run_multi_pipeline(PhaseState& s, PhaseSummary& out) {
   const auto search = [&](const Problem& problem, Evaluator& evaluator, const SingleGroupOutcome& columns) {
     Options how = s.options.how;
     how.node_limit = s.rest_after(simulated_before(s.found));
@@ -315,6 +346,7 @@ void run_multi_pipeline(PhaseState& s, PhaseReport& out) {
   };
   repeat_on_fewer_groups(s, *s.found.multi_pipeline, on_part);
   report(*s.found.multi_pipeline, s.found.multi_pipeline->bounded, out);
+  out.counters[SearchCounter::pipelines] = s.found.multi_pipeline->columns;
 }
 
 /// Adds the replicas on some nodes of a group. A limit leaves them out, and their bounds of all work then count.
@@ -336,7 +368,7 @@ void add_node_parts(const PhaseState& s, PhaseOutcome& found) {
   if (found.best) found.lower_bound_ns = std::min(found.lower_bound_ns, found.best->iteration_ns);
 }
 
-void run_uneven_replicas(PhaseState& s, PhaseReport& out) {
+void run_uneven_replicas(PhaseState& s, PhaseSummary& out) {
   Options how = s.options.how;
   how.node_limit = s.rest_after(simulated_before(s.found));
   s.found.replicas = uneven_replicas(unlike_problem(s), unlike_evaluator(s), s.found.best_ns(), how);
@@ -355,26 +387,26 @@ bool groups_unfinished(const PhaseState& s) { return !s.found.alone || uniform_i
 bool operators_unfinished(const PhaseState& s) { return !s.found.partitioned || s.found.partitioned->interrupted; }
 
 struct SearchPhase {
-  const char* name;
+  std::string_view name;
   /// These require the space and the engine to have strategies that vary by layer, and partitioned operators.
   bool by_layer, operators;
   bool any_devices;     ///< the job lets stages lie on groups of heterogeneous devices
   bool unlike_devices;  ///< the cluster has several node groups, or devices of unequal speed
   bool unlike_stages;   ///< needs an engine whose stages may differ
   bool (*cut_short)(const PhaseState&);
-  void (*run)(PhaseState&, PhaseReport&);
+  void (*run)(PhaseState&, PhaseSummary&);
 };
 
 constexpr std::array<SearchPhase, 9> kPhases = {{
-    {"uniform", false, false, false, false, false, never, run_uniform},
-    {"layer-wise", true, false, false, false, false, uniform_interrupted, run_layers},
-    {"operators", false, true, false, false, false, uniform_interrupted, run_operators},
-    {"operators by layer", true, true, false, false, false, operators_unfinished, run_operators_by_layer},
-    {"each group", false, false, true, false, false, uniform_interrupted, run_single_group},
-    {"device groups", false, false, true, false, true, uniform_interrupted, run_device_groups},
-    {"whole cluster", false, false, true, true, false, groups_unfinished, run_whole_cluster},
-    {"unlike pipelines", false, false, true, true, true, groups_unfinished, run_multi_pipeline},
-    {"unequal replicas", false, false, true, true, true, groups_unfinished, run_uneven_replicas},
+    {kUniformPhase, false, false, false, false, false, never, run_uniform},
+    {kLayersPhase, true, false, false, false, false, uniform_interrupted, run_layers},
+    {kOperatorsPhase, false, true, false, false, false, uniform_interrupted, run_operators},
+    {kOperatorsByLayerPhase, true, true, false, false, false, operators_unfinished, run_operators_by_layer},
+    {kEachGroupPhase, false, false, true, false, false, uniform_interrupted, run_single_group},
+    {kDeviceGroupsPhase, false, false, true, false, true, uniform_interrupted, run_device_groups},
+    {kWholeClusterPhase, false, false, true, true, false, groups_unfinished, run_whole_cluster},
+    {kPipelinesPhase, false, false, true, true, true, groups_unfinished, run_multi_pipeline},
+    {kReplicasPhase, false, false, true, true, true, groups_unfinished, run_uneven_replicas},
 }};
 
 /// Returns whether a phase belongs to the search of a problem. Phases of equal devices require equal devices.
@@ -429,13 +461,6 @@ const GroupedCandidate* SearchResult::faster_grouped() const {
   return equal == 0 || best->iteration_ns < equal ? best : nullptr;
 }
 
-bool SearchResult::several_pipelines() const {
-  const GroupedCandidate* best = faster_grouped();
-  return best != nullptr && best->pipelines.size() > 1;
-}
-
-bool SearchResult::uneven_replicas() const { return replicas && replicas->best && faster_grouped() == &*replicas->best; }
-
 std::optional<PlanCandidate> SearchResult::best() const {
   if (const GroupedCandidate* on_groups = faster_grouped()) {
     PlanCandidate out;
@@ -474,7 +499,7 @@ std::int64_t SearchResult::lower_bound_ns() const {
 }
 
 bool SearchResult::all_begun() const {
-  return std::all_of(phases.begin(), phases.end(), [](const PhaseReport& p) { return p.begun; });
+  return std::all_of(phases.begin(), phases.end(), [](const PhaseSummary& p) { return !p.counters.empty(); });
 }
 
 bool SearchResult::complete() const {
@@ -490,8 +515,33 @@ bool SearchResult::interrupted() const {
 }
 
 bool SearchResult::left_out() const {
-  return std::any_of(phases.begin(), phases.end(), [](const PhaseReport& p) { return p.left_out; });
+  return std::any_of(phases.begin(), phases.end(), [](const PhaseSummary& p) { return p.left_out; });
 }
+
+namespace {
+
+void run(const SearchPhase& phase, PhaseState& state, PhaseSummary& out) {
+  const std::int64_t lowered = state.evaluator.lowered();
+  const Clock::time_point start = Clock::now();
+  phase.run(state, out);
+  out.counters[SearchCounter::lowered] = state.evaluator.lowered() - lowered;
+  out.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Adds the refinement of the answer to the last layer-wise phase. If the gain of the refined plan is too small to
+/// show, the answer is another plan.
+void add_refinement(SearchResult& found) {
+  const LayerwiseOutcome* last = found.last();
+  if (last == nullptr || !last->refinement) return;
+  if (last->best && found.best_ns() != last->best->iteration_ns) return;
+  const std::string_view name = found.both ? kOperatorsByLayerPhase : kLayersPhase;
+  const auto phase =
+      std::find_if(found.phases.begin(), found.phases.end(), [&](const PhaseSummary& p) { return p.name == name; });
+  phase->counters[SearchCounter::refinement_tried] = last->refinement->tried;
+  phase->counters[SearchCounter::refinement_left] = last->refinement->left;
+}
+
+}  // namespace
 
 SearchResult search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& options) {
   const bool by_layer = varies_by_layer(options.space) && options.by_layer;
@@ -508,21 +558,19 @@ SearchResult search(const Problem& problem, Evaluator& evaluator, const PhaseOpt
   for (const SearchPhase& phase : kPhases) {
     if ((phase.by_layer && !by_layer) || (phase.operators && !operators)) continue;
     if (!belongs(phase, problem, options)) continue;
-    PhaseReport out;
+    PhaseSummary out;
     out.name = phase.name;
-    out.left_out = options.left_out.contains(phase.name);
-    out.begun = !out.left_out && !phase.cut_short(state);
-    const std::int64_t lowered = evaluator.lowered();
-    const Clock::time_point start = Clock::now();
-    if (out.begun) phase.run(state, out);
-    out.lowered = evaluator.lowered() - lowered;
-    out.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    out.left_out = options.left_out.contains(out.name);
+    if (!out.left_out && !phase.cut_short(state)) run(phase, state, out);
     found.phases.push_back(std::move(out));
   }
   ESPALIER_CHECK(!found.phases.empty());
   // A phase without plans has none that is faster than the answer.
-  for (PhaseReport& phase : found.phases)
+  for (PhaseSummary& phase : found.phases) {
     if (phase.lower_bound_ns == INT64_MAX) phase.lower_bound_ns = found.best_ns();
+    if (phase.partition_bound_ns == INT64_MAX) phase.partition_bound_ns = 0;
+  }
+  add_refinement(found);
   ESPALIER_CHECK(found.best_ns() == 0 || found.lower_bound_ns() <= found.best_ns());
   return found;
 }

@@ -30,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "espalier/search_phases.h"
 #include "search/device_groups.h"
 #include "search/layerwise.h"
 #include "search/multi_pipeline.h"
@@ -39,20 +40,6 @@
 #include "search/whole_cluster.h"
 
 namespace espalier::search {
-
-/// Reports the work of one phase.
-struct PhaseReport {
-  std::string name;
-  bool left_out = false;  ///< by name
-  bool begun = false;
-  bool complete = false;            ///< false: limit, interruption, or never begun
-  std::int64_t bounded = 0;         ///< nodes whose bound was computed; groups whose programs were solved
-  std::int64_t lowered = 0;         ///< programs timed
-  std::int64_t simulated = 0;       ///< plans that no earlier phase simulated
-  std::int64_t best_ns = 0;         ///< best plan of this phase; 0: none fits, or none beats the incumbent
-  std::int64_t lower_bound_ns = 0;  ///< no plan of this phase takes less; 0: unknown
-  double seconds = 0;               ///< wall clock
-};
 
 struct PhaseOptions {
   Options how;
@@ -102,7 +89,7 @@ struct SearchResult {
   std::optional<PhaseOutcome> across;                  ///< uniform plans across node groups
   std::optional<MultiPipelineOutcome> multi_pipeline;  ///< concurrent pipelines, one on each of several groups
   std::optional<PhaseOutcome> replicas;                ///< one stage, its replicas on several groups
-  std::vector<PhaseReport> phases;                     ///< phases of the space, in order
+  std::vector<PhaseSummary> phases;                    ///< phases of the space, in order
 
   /// Returns the outcome for uniform strategies, in the space that the job asks for.
   [[nodiscard]] const Outcome& flat() const { return partitioned ? *partitioned : uniform; }
@@ -118,10 +105,6 @@ struct SearchResult {
   [[nodiscard]] std::int64_t best_without_partitions_ns() const;
   /// Returns a time that no plan of the space beats; 0: unknown.
   [[nodiscard]] std::int64_t lower_bound_ns() const;
-  /// Returns whether the answer has several pipelines.
-  [[nodiscard]] bool several_pipelines() const;
-  /// Returns whether replicas of the answer lie on several groups and take unequal shares.
-  [[nodiscard]] bool uneven_replicas() const;
   [[nodiscard]] bool complete() const;
   [[nodiscard]] bool interrupted() const;
   [[nodiscard]] bool left_out() const;

@@ -31,11 +31,17 @@ LayerwiseOutcome layered_of(std::int64_t best_ns, std::int64_t bound_ns) {
   return out;
 }
 
+PhaseSummary begun(std::string_view name) {
+  PhaseSummary phase{std::string(name), false, true};
+  phase.counters[SearchCounter::bounded] = 0;
+  return phase;
+}
+
 SearchResult found_of(const Outcome& uniform, const LayerwiseOutcome& layered) {
   SearchResult all;
   all.uniform = uniform;
   all.layered = layered;
-  all.phases = {{"uniform", false, true, true}, {"layer-wise", false, true, true}};
+  all.phases = {begun(kUniformPhase), begun(kLayersPhase)};
   return all;
 }
 
@@ -60,7 +66,7 @@ TEST(Phases, OneCertificate) {
 TEST(Phases, NothingIsKnownOfAPhaseThatDidNotBegin) {
   SearchResult all;
   all.uniform = uniform_of(1'000'000, 1'000'000, true);
-  all.phases = {{"uniform", false, true, true}, {"layer-wise", true, false, false}};
+  all.phases = {begun(kUniformPhase), {std::string(kLayersPhase), true}};
   EXPECT_EQ(all.lower_bound_ns(), 0);
   EXPECT_FALSE(all.complete());
   EXPECT_TRUE(all.left_out());

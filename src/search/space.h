@@ -56,8 +56,8 @@ struct PartitionOffer {
   std::vector<BlockPartition> partitions;  ///< Strategy::partition
   /// Holds the least time of a block over all partitions, forward and backward, by layer kind.
   std::vector<std::int64_t> least_block_ns;
-  bool certified = true;  ///< whether the operator searches are certified
-  std::int32_t solved = 0;
+  std::int32_t solved = 0;   ///< number of operator searches
+  std::int32_t inexact = 0;  ///< number of these that gave a bound in place of the least time
 };
 struct PartitionChoices {
   std::map<std::pair<std::int32_t, std::int32_t>, PartitionOffer> offers;  ///< by (tp, micro-batch)
@@ -65,8 +65,7 @@ struct PartitionChoices {
   std::int64_t lower_bound_ns = INT64_MAX;
   /// Bounds configurations where every layer has its own strategy in the same way.
   std::int64_t layered_lower_bound_ns = INT64_MAX;
-  std::int64_t solved = 0;  ///< number of operator searches
-  bool certified = true;
+  std::int64_t solved = 0, inexact = 0;  ///< sums over the offers
   /// Returns the partitions offered for a choice of the layer group; null if there are none.
   [[nodiscard]] const std::vector<BlockPartition>* of(const Configuration& c) const;
 };

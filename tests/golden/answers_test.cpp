@@ -110,12 +110,12 @@ std::string beside(const PlannerResult& r) {
   if (r.runnable)
     out += "; runnable: " + r.runnable->engine + " " + r.runnable->label + " " + std::to_string(r.runnable->iteration_ns);
   if (r.batch_hint) out += "; batch " + std::to_string(r.batch_hint->global_batch) + ": " + r.batch_hint->label;
-  if (r.search.layerwise) {
+  if (covers_layers(r.search)) {
     std::string balance;
-    for (const StageBalance& b : r.search.layerwise->balance) balance += b.name + " " + std::to_string(b.iteration_ns) + "\n";
-    out += "; uniform: " + std::to_string(r.search.layerwise->uniform_ns) + " balance=" + base::content_hash(balance);
+    for (const StageBalance& b : r.search.balance) balance += b.name + " " + std::to_string(b.iteration_ns) + "\n";
+    out += "; uniform: " + std::to_string(best_uniform_ns(r.search)) + " balance=" + base::content_hash(balance);
   }
-  if (r.search.partitions) out += "; without partitions: " + std::to_string(r.search.partitions->without_ns);
+  if (covers_partitions(r.search)) out += "; without partitions: " + std::to_string(best_without_partitions_ns(r.search));
   return out;
 }
 
@@ -127,13 +127,17 @@ std::string answer(const PlannerResult& r) {
 std::string counters(const SearchSummary& s) {
   std::string out = "space=" + std::to_string(static_cast<std::int64_t>(s.space_size)) + " bounded=" + std::to_string(s.bounded) +
                     " simulated=" + std::to_string(s.simulated) + " lower_bound_ns=" + std::to_string(s.lower_bound_ns);
-  if (const auto& l = s.layerwise)
-    out += " layerwise: outer=" + std::to_string(l->outer) + " solved=" + std::to_string(l->solved) +
-           " simulated=" + std::to_string(l->simulated) + " refined=" + std::to_string(l->refinement_tried) + "," +
-           std::to_string(l->refinement_left);
-  if (const auto& p = s.partitions)
-    out += " partitions: groups=" + std::to_string(p->groups) + " solved=" + std::to_string(p->solved) +
-           " offered=" + std::to_string(p->offered) + " lower_bound_ns=" + std::to_string(p->lower_bound_ns);
+  const auto number = [](const PhaseSummary* phase, SearchCounter counter) {
+    return std::to_string(count_of(phase->counters, counter));
+  };
+  if (const PhaseSummary* l = s.counted(SearchCounter::strategies))
+    out += " layerwise: outer=" + number(l, SearchCounter::choices) + " solved=" + number(l, SearchCounter::bounded) +
+           " simulated=" + std::to_string(s.count(SearchCounter::simulated, {kLayersPhase, kOperatorsByLayerPhase})) +
+           " refined=" + number(l, SearchCounter::refinement_tried) + "," + number(l, SearchCounter::refinement_left);
+  if (const PhaseSummary* p = s.counted(SearchCounter::partitions))
+    out += " partitions: groups=" + number(p, SearchCounter::tensor_groups) +
+           " solved=" + number(p, SearchCounter::operator_searches) + " offered=" + number(p, SearchCounter::partitions) +
+           " lower_bound_ns=" + std::to_string(s.phases.back().partition_bound_ns);
   return out;
 }
 

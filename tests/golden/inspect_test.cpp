@@ -7,6 +7,7 @@
 #include "espalier/explain.h"
 #include "espalier/model.h"
 #include "golden.h"
+#include "planner/phase_testing.h"
 
 namespace espalier {
 namespace {
@@ -74,8 +75,7 @@ PlannerResult by_hand() {
               5'000'000'000,
               0,
               SearchEnd::optimal,
-              SpaceKind::uniform,
-              std::nullopt};
+              SpaceKind::uniform};
   r.alternatives = {{"DDP", true, false, 0, 150LL << 30, "needs 150.0 GiB of 78.0 GiB", std::nullopt},
                     {"TP4 PP4 DP1", false, true, 5'300'000'000, 40LL << 30, "exposed communication +0.200 s", std::nullopt}};
   r.reasons = {"The step is bound by compute (80.0 %)."};
@@ -110,11 +110,10 @@ PlannerResult layerwise_by_hand() {
   r.search.reason = SearchEnd::gap;
   r.search.gap = 0.02;
   r.search.lower_bound_ns = 4'900'000'000;
-  LayerwiseSummary l{5'500'000'000, 3000, 1000, 20, 12, {}};
-  l.balance = {{"even", {0, 4, 8, 12}, 0.70, 0.71, 0},
-               {"time-balanced", {0, 5, 9, 12}, 0.75, 0.71, 5'100'000'000},
-               {"exact", {0, 5, 9, 13}, 0.74, 0.72, 5'000'000'000}};
-  r.search.layerwise = l;
+  r.search.phases = planner::test::layer_phases(5'500'000'000, 3000, 1000, 20, 12);
+  r.search.balance = {{"even", {0, 4, 8, 12}, 0.70, 0.71, 0},
+                      {"time-balanced", {0, 5, 9, 12}, 0.75, 0.71, 5'100'000'000},
+                      {"exact", {0, 5, 9, 13}, 0.74, 0.72, 5'000'000'000}};
   const Plan uniform = by_hand().plan;
   r.alternatives.back().iteration_ns = 5'600'000'000;
   r.alternatives.insert(r.alternatives.begin() + 1,

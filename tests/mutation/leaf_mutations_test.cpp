@@ -179,12 +179,15 @@ TEST(LeafMutation, FiguresAreDerivedAgainWhateverTheDigest) {
       const auto has = [&](const char* part) { return path.find(part) != std::string::npos; };
       const bool figure = path.rfind("prediction.", 0) == 0 || has(".move.") || has("bytes_per_link") || has("iteration_s") ||
                           has("pause_s") || has("break_even_s") || has("runs_on") || has("memory_margin");
-      const bool of_a_search = has("layerwise") || has("partitions.") || has("phases") || has("restriction") ||
-                               has("batch_hint") || has("engines[") || has("runnable");
+      const bool of_a_search =
+          has("search.balance") || has("phases") || has("restriction") || has("batch_hint") || has("engines[") || has("runnable");
       if (!figure || of_a_search || below(engine, 8) != 0) continue;
       Node changed = root;
       change(leaf_at(changed, leaves[i]), words, engine);
       if (base::to_json(changed) == base::to_json(root)) continue;
+      // A pause and a horizon are sums of rounded times, known to some nanoseconds.
+      const double by = std::abs(leaf_at(changed, leaves[i]).real - leaf_at(const_cast<Node&>(root), leaves[i]).real);
+      if ((has("pause_s") || has("break_even_s")) && by < 1e-6) continue;
       ++tried;
       EXPECT_FALSE(checked(resealed(changed)).ok()) << d.name << ": " << path;
     }
