@@ -6,6 +6,7 @@ match the program:
   rules             rule tables of docs/search.md                    = rule tables of the sources (and vice versa)
   worked example    docs/cost-model.md, scripts/worked_example.py    = recomputed equations; with a binary, its answer
   devices           tables of docs/devices.md                        = data/devices.yaml overridden by data/calibration
+  facts             docs/cost-model.md                               = data/facts.yaml
   accuracy          README.md, errors of the larger sources          = the table of lab/accuracy-report.md
   claims            numbers in the prose of README.md and docs/usage.md: model types, devices, engines, libraries;
                     size of README.md
@@ -181,6 +182,28 @@ def against(result, words):
     """Returns the speed-up over the fastest alternative whose label contains `words`."""
     rows = [a["iteration_s"] for a in result["alternatives"] if words in a["label"] and a["fits"]]
     return f"{min(rows) / result['prediction']['iteration_s']:.2f}" if rows else "does not fit"
+
+
+def fact_rows(text):
+    """Returns (name, unit, meaning, versions, rows) of every fact of data/facts.yaml; a row is a mapping of texts."""
+    facts = []
+    for entry in text.split("\n  - name: ")[1:]:
+        value = lambda key: (re.search(rf"^    {key}: (.*)$", entry, re.M) or [None, ""])[1]
+        rows = [{key: quoted or plain for key, quoted, plain in re.findall(r'(\w+): (?:"([^"]*)"|([^,"{}]+))', row)}
+                for row in re.findall(r"^      - \{(.*)\}$", entry, re.M)]
+        facts.append((entry.splitlines()[0], value("unit"), value("meaning"), value("versions"), rows))
+    return facts
+
+
+def fact_tables(root):
+    """Returns block name -> (table, rows, least rows), like rule_tables."""
+    lines = []
+    for name, unit, meaning, versions, rows in fact_rows((root / "data/facts.yaml").read_text(encoding="utf-8")):
+        for row in rows:
+            era = " ".join(f"{word} {row[key]}" for word, key in (("from", "since"), ("to", "until")) if key in row)
+            whose = versions if versions and era else row.get("engine", "")
+            lines.append([f"`{name}`", meaning, f"{float(row['value']):g} {unit}", f"{whose} {era}".strip() or "any", row.get("holds", "–"), row["source"]])
+    return {"facts": (table(["name", "figure", "value", "engine, versions", "found for", "source"], lines), len(lines), 20)}
 
 
 class Pages:
@@ -366,6 +389,7 @@ def code_of(path):
 def check_all(pages, binary):
     pages.tables("docs/search.md", rule_tables(pages.root))
     pages.tables("docs/devices.md", device_tables(pages.root))
+    pages.tables("docs/cost-model.md", fact_tables(pages.root))
     pages.library()
     pages.accuracy()
     pages.claims(binary)

@@ -14,18 +14,22 @@ COMMAND = ["estimate", "examples/llama3-8b-on-8xh100.yaml", "--set", "engine=gen
 # Sizes from models/llama-3-8b/config.json, the job, and the configuration.
 HIDDEN, HEADS, KV_HEADS, HEAD, FFN, VOCABULARY, BLOCKS = 4096, 32, 8, 128, 14336, 128256, 32
 TOKENS, SAMPLES, TP, A = 8192, 64, 8, 2
-# Engine generic: bytes per element of parameter, gradient, master weight, Adam moments; launches of a pass.
-PARAMETER, GRADIENT, WIRE, MASTER, MOMENTS, PASS_LAUNCHES = 2, 4, 4, 4, 8, 4
-# Its loss in bytes per logit: saved, additional in forward and backward, moved in forward and backward. Two cuBLAS
-# workspaces take 32 MiB each.
-LOSS_SAVED, LOSS_FORWARD, LOSS_BACKWARD, LOSS_MOVED, WORKSPACE = 4, 2, 2, (14, 6), 2 * 32 * 2**20
-COLLECTIVE_LAUNCHES = 2  # host work of a collective inside a layer
+# Engine generic: bytes per element of parameter, gradient, on the wire, master weight, Adam moments.
+PARAMETER, GRADIENT, WIRE, MASTER, MOMENTS = 2, 4, 4, 4, 8
+# Its loss in bytes per logit: saved, additional in forward and backward, moved in forward and backward.
+LOSS_SAVED, LOSS_FORWARD, LOSS_BACKWARD, LOSS_MOVED = 4, 2, 2, (14, 6)
 DEVICE, FABRIC, ENGINE = "h100-sxm-80gb", "nvswitch3", "generic"
 
 # Framework coefficients that apply here, and their priors (src/plan/coefficients.cpp).
 PRIORS = {"compute": 1.03, "elementwise": 1.0, "launch": 1.0, "tensor_communication": 1.0, "data_communication": 1.0, "step_s": 0.0, "micro_batch_s": 0.0}
 
 UNIT = {"us": 1e-6, "ms": 1e-3, "GB/s": 1e9}
+
+
+def fact(root, name):
+    """Returns a figure of data/facts.yaml for any engine; without eras of engines there is one such row."""
+    entry = (root / "data/facts.yaml").read_text(encoding="utf-8").split(f"  - name: {name}\n")[1].split("  - name: ")[0]
+    return float(re.search(r"^      - \{value: ([\d.e+-]+), (?!engine:)", entry, re.M).group(1))
 
 
 def quantity(text):
@@ -81,6 +85,8 @@ def device_figures(root):
     d["link"].update(flow(re.search(r"- (\{.*\})", text.split(f"  {FABRIC}:\n")[1].split("source:")[0]).group(1)))
     for key, value in fitted(root, "fabrics.yaml", f"fabric: {FABRIC}").items():
         d["link"][key.removesuffix("_us")] = value * 1e-6 if key.endswith("_us") else value
+    d["launches"] = {name: int(fact(root, f"{name}_launches")) for name in ("pass", "update", "collective")}
+    d["workspace"] = 2 * fact(root, "cublas_workspace_fp8")  # MiB
     d["framework"] = PRIORS
     for engine in ("pooled", ENGINE):  # the engine's own fit replaces the pooled one
         own = fitted(root, "frameworks.yaml", f"engine: {engine}")
@@ -201,8 +207,8 @@ def close_region(e, s, column):
     s.exposed_forward += 2 * c
     s.exposed_backward += c + again[0] + reduce[0]
     s.hidden_backward += again[1] + reduce[1]
-    s.kernels_forward += 2 * COLLECTIVE_LAUNCHES
-    s.kernels_backward += 3 * COLLECTIVE_LAUNCHES
+    s.kernels_forward += 2 * e.d["launches"]["collective"]
+    s.kernels_backward += 3 * e.d["launches"]["collective"]
 
 
 def block(e):
@@ -276,15 +282,15 @@ def compute(root):
     hidden = sum(ns(s.hidden_backward) * n for s, n in kinds)
     passes = [[sum(phases[way][part] * n for phases, n in x["kinds"]) for part in range(3)] for way in range(2)]
     for way in passes:
-        way[2] += ns(PASS_LAUNCHES * launch + f["micro_batch_s"] / 2)
+        way[2] += ns(d["launches"]["pass"] * launch + f["micro_batch_s"] / 2)
     x["forward"], x["backward"], x["hidden"] = passes[0], passes[1], hidden * SAMPLES
     block_elements = (HIDDEN * (HEADS + 2 * KV_HEADS) * HEAD + HEADS * HEAD * HIDDEN + 3 * HIDDEN * FFN) // TP + 2 * HIDDEN
     x["elements"] = BLOCKS * block_elements + HIDDEN + 2 * VOCABULARY // TP * HIDDEN
-    x["optimizer"] = ns(e.moved(x["elements"] * (2 * GRADIENT + 2 * MASTER + 2 * MOMENTS + PARAMETER)) + 8 * launch + f["step_s"])
+    x["optimizer"] = ns(e.moved(x["elements"] * (2 * GRADIENT + 2 * MASTER + 2 * MOMENTS + PARAMETER)) + d["launches"]["update"] * launch + f["step_s"])
     x["norms"] = (2 * BLOCKS + 1) * HIDDEN  # two norms a block and the last
     x["sync"] = ns(e.sync(WIRE * x["norms"]))
     x["optimizer"] += x["sync"]
-    x["update_launches"] = ns(8 * launch)
+    x["update_launches"] = ns(d["launches"]["update"] * launch)
     x["iteration"] = SAMPLES * (sum(x["forward"]) + sum(x["backward"])) + x["optimizer"]
     saved = BLOCKS * TOKENS * sum(size for _, size in saved_bytes()) // TP
     head_saved = TOKENS * ((A * HIDDEN + 4) + A * HIDDEN + LOSS_SAVED * VOCABULARY) // TP
@@ -294,7 +300,8 @@ def compute(root):
     x["transient"] = max(LOSS_FORWARD, LOSS_BACKWARD) * TOKENS * VOCABULARY // TP
     x["transient"] = max(x["transient"], A * TOKENS * (2 * HIDDEN + 2 * FFN // TP) - head_saved)
     x["static"] = [x["elements"] * PARAMETER, x["elements"] * GRADIENT, x["elements"] * (MASTER + MOMENTS)]
-    tensors = sum(x["static"]) + x["saved"] + x["transient"] + WORKSPACE
+    x["workspace"] = int(d["workspace"] * 2**20)
+    tensors = sum(x["static"]) + x["saved"] + x["transient"] + x["workspace"]
     engine = (root / "src/plan/engine.h").read_text(encoding="utf-8")
     x["reserve"] = float(re.search(r"double allocator_reserve =\s*([\d.]+);", engine).group(1))
     x["peak"] = math.floor(tensors * (1 + x["reserve"]))
@@ -362,10 +369,10 @@ def markdown(x):
     out += ["Nanoseconds of one micro-batch (compute + exposed + other):", "", "| layer | count | forward | backward |", "| --- | ---: | --- | --- |"]
     for name, (phases, count) in zip(names, x["kinds"]):
         out.append(f"| {name} | {count} | " + " | ".join(" + ".join(f"{v:,}" for v in phases[way]) for way in range(2)) + " |")
-    out.append("| pass, with its 4 launches" + (" and the host time of a micro-batch" if f["micro_batch_s"] else "") + " | 1 | " + " | ".join(" + ".join(f"{v:,}" for v in x[way]) for way in ("forward", "backward")) + " |")
+    out.append(f"| pass, with its {x['device']['launches']['pass']} launches" + (" and the host time of a micro-batch" if f["micro_batch_s"] else "") + " | 1 | " + " | ".join(" + ".join(f"{v:,}" for v in x[way]) for way in ("forward", "backward")) + " |")
     out += ["", f"Norms: every rank has the gradients of its own eighth of the tokens. {x['norms']:,} weights · {WIRE} bytes all-reduced over the eight: "
             f"{x['sync']:,} ns."]
-    out += ["", f"Optimizer: {x['elements']:,} elements × 34 bytes / {e.memory / 1e9:.1f} GB/s + f₀ + 8 launches"
+    out += ["", f"Optimizer: {x['elements']:,} elements × 34 bytes / {e.memory / 1e9:.1f} GB/s + f₀ + {x['device']['launches']['update']} launches"
             f"{' + host time of a step ' + format(f['step_s'] * 1e3, '.4g') + ' ms' if f['step_s'] else ''} = {x['optimizer'] - x['sync']:,} ns; with the norms {x['optimizer']:,} ns.", "",
             f"Iteration: {SAMPLES} · ({sum(x['forward']):,} + {sum(x['backward']):,}) + {x['optimizer']:,} = **{x['iteration']:,} ns**.", ""]
     per_token = sum(size for _, size in saved_bytes())
@@ -374,8 +381,8 @@ def markdown(x):
             f"| optimizer | (4 + 8) · {x['elements']:,} | {x['static'][2]:,} |",
             f"| saved activations | {BLOCKS} blocks · {per_token:,} bytes a token · {TOKENS:,} / {TP}, and the head | {x['saved']:,} |",
             f"| transient | {LOSS_FORWARD} · {TOKENS:,} · {VOCABULARY // TP:,}: logits beside the fp32 softmax | {x['transient']:,} |",
-            f"| workspaces | 2 · 32 MiB of cuBLAS | {WORKSPACE:,} |",
-            f"| allocator reserve | {x['reserve']:.2g} of it | {x['peak'] - sum(x['static']) - x['saved'] - x['transient'] - WORKSPACE:,} |",
+            f"| workspaces | 2 · {x['device']['workspace'] / 2:g} MiB of cuBLAS | {x['workspace']:,} |",
+            f"| allocator reserve | {x['reserve']:.2g} of it | {x['peak'] - sum(x['static']) - x['saved'] - x['transient'] - x['workspace']:,} |",
             f"| **peak** | | **{x['peak']:,}** |", ""]
     out += ["Saved bytes of a block per token, before the division by tp:", "", "| tensor | bytes |", "| --- | ---: |"]
     out += [f"| {name} | {size:,} |" for name, size in saved_bytes()]

@@ -19,8 +19,6 @@
 namespace espalier::check {
 namespace {
 
-constexpr double kPassLaunches = 4, kUpdateLaunches = 8;
-
 /// Returns the number of parts into which a tensor group cuts a message between stages; the ranks gather them again.
 /// 1: uncut.
 double message_parts(const View& view, const Strategy& s) {
@@ -243,8 +241,8 @@ class PlanClock {
       before = &range;
     }
     // PyTorch's launches between layers
-    const double each = std::min(1.0, eager_share(view_.engine)) * kernels_.launch;
-    const double launches = view_.engine.measured != nullptr ? 0 : kPassLaunches * each;
+    const double each = std::min(1.0, eager_share(view_)) * kernels_.launch;
+    const double launches = view_.engine.measured != nullptr ? 0 : view_.figures.pass_launches * each;
     const double of_a_stage = view_.pipeline->schedule.virtual_stages;
     const double pass = launches + view_.engine.coefficients.micro_batch_s / 2 / of_a_stage;
     sum.forward += pass;
@@ -350,8 +348,9 @@ class PlanClock {
     if (!offloads_optimizer(s.offload)) return 0;
     const NodeGroup& node = nodes_of(view_);
     const double held = divided(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
-    const double link = 0.8 * node.host.link.count();
-    const double memory = 0.46 * node.host.memory_bandwidth.count() / static_cast<double>(node.devices_per_node);
+    const double link = view_.figures.host_link_share * node.host.link.count();
+    const double memory =
+        view_.figures.host_update_share * node.host.memory_bandwidth.count() / static_cast<double>(node.devices_per_node);
     const double down = held * bytes_.gradient / link, up = held * bytes_.parameter / link;
     const double twice = bytes_.master > 0 ? 1 : 2;
     const double update =
@@ -397,7 +396,7 @@ class PlanClock {
     const profile::MeasuredOperators* measured = view_.engine.measured.get();
     const double moved = measured != nullptr && measured->update_bytes_per_s > 0
                              ? bytes / measured->update_bytes_per_s / view_.speed
-                             : kernels_.move(bytes) + kUpdateLaunches * kernels_.launch;
+                             : kernels_.move(bytes) + view_.figures.update_launches * kernels_.launch;
     return moved + hosted + view_.engine.coefficients.step_s + synchronised;
   }
 

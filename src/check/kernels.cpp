@@ -17,8 +17,9 @@ Kernels::Kernels(const View& view) {
   const double half = fp8 ? device.peak_of(Precision::bf16).count() * e.sustained / slower : peak;
   // These are 32-bit products on devices whose matrix units only take 16 bits (docs/cost-model.md, "Operators").
   const double sixteen = std::max(device.peak_of(Precision::fp16).count(), device.peak_of(Precision::bf16).count());
-  const bool plain = precision == Precision::fp32 && sixteen >= 4 * device.peak_of(Precision::fp32).count();
-  const double large = plain ? std::max(0.9, e.gemm_max) : e.gemm_max;
+  const bool plain =
+      precision == Precision::fp32 && sixteen >= view.figures.matrix_unit_ratio * device.peak_of(Precision::fp32).count();
+  const double large = plain ? std::max(view.figures.vector_product_share, e.gemm_max) : e.gemm_max;
   product = peak * large * (fp8 ? e.gemm_fp8 * e.sustained_fp8 : 1);
   wide = half * large;
   batched = wide * e.gemm_batched;
@@ -27,7 +28,7 @@ Kernels::Kernels(const View& view) {
   uneven = four || single <= 0 ? batched : batched * std::min(1.0, 2 * single / half);
   double kernel = 1;
   if (engine.kernels.attention_kernel == AttentionKernel::flash2) kernel = e.attention_flash2;
-  if (engine.kernels.attention_kernel == AttentionKernel::flash1) kernel = 0.6 * e.attention_flash2;
+  if (engine.kernels.attention_kernel == AttentionKernel::flash1) kernel = view.figures.flash1_rate * e.attention_flash2;
   if (engine.kernels.attention_kernel == AttentionKernel::sdpa && e.attention_flash2 > 1) kernel = e.attention_flash2;
   attention = half * e.attention_max * (1 + e.attention_softmax / 128) * kernel;
   attention_back = attention * e.attention_backward;

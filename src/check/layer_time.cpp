@@ -16,8 +16,6 @@
 namespace espalier::check {
 namespace {
 
-constexpr double kCollectiveLaunches = 2;
-
 /// Returns the mean number of keys that a query attends to.
 double mean_keys(double keys, double window, bool causal) {
   if (window > 0 && window < keys) return causal ? window - window * window / (2 * keys) : window;
@@ -195,7 +193,7 @@ class LayerClock {
     starts_weight_ += graphed_ * 2 * pairs;
     if (s_.weight_tp() == 1 || op.split == TpSplit::none) return;
     const double sum = fabric_.reduce(tp_, k_.a * split_tokens_ * rank * pairs);
-    communicate(sum, sum, kCollectiveLaunches, kCollectiveLaunches);
+    communicate(sum, sum, view_.figures.collective_launches, view_.figures.collective_launches);
     wait(1, 1);
   }
 
@@ -231,8 +229,8 @@ class LayerClock {
       exposed_forward_ += reduce;
       exposed_backward_ += hide(reduce, column_weight_);
       exposed_input_ += reduce;
-      starts_forward_ += kCollectiveLaunches;
-      starts_input_ += kCollectiveLaunches;
+      starts_forward_ += view_.figures.collective_launches;
+      starts_input_ += view_.figures.collective_launches;
       wait(1, 1);
     } else {
       const bool eight_bits = of_transformer_engine(e_) && k_.operand < k_.a;
@@ -243,8 +241,8 @@ class LayerClock {
           (beside ? hide(gather, row_input) : gather) + hide(gather, column_input_) + hide(scatter, column_weight_);
       exposed_input_ += beside ? hide(gather, row_input) + hide(scatter, column_input_) : gather + scatter;
       exposed_weight_ += hide(gather, column_weight_);
-      starts_forward_ += 2 * kCollectiveLaunches;
-      starts_input_ += 3 * kCollectiveLaunches;
+      starts_forward_ += 2 * view_.figures.collective_launches;
+      starts_input_ += 3 * view_.figures.collective_launches;
       wait(2, 3);
     }
     column_forward_ = column_input_ = column_weight_ = 0;
@@ -299,8 +297,8 @@ class LayerClock {
     }
     const double steps = s_.cp - 1, under = steps / s_.cp, keys_and_values = k_.a * kv_tokens * kv_heads * (qk + v);
     const double back = hide(steps * fabric_.ring_step(cp_, 2 * keys_and_values), backward * under);
-    communicate(hide(steps * fabric_.ring_step(cp_, keys_and_values), forward * under), back, kCollectiveLaunches * steps,
-                2 * kCollectiveLaunches * steps);
+    communicate(hide(steps * fabric_.ring_step(cp_, keys_and_values), forward * under), back,
+                view_.figures.collective_launches * steps, 2 * view_.figures.collective_launches * steps);
   }
 
   /// Returns the token copies of the fullest rank, and the copies that its experts process.
@@ -332,7 +330,7 @@ class LayerClock {
     } else if (s_.etp > 1) {
       (op.kind == OperatorKind::combine ? forward : backward) += fabric_.reduce(etp_, bytes);
     }
-    const double starts = kCollectiveLaunches * (s_.etp > 1 ? 2 : 1);
+    const double starts = view_.figures.collective_launches * (s_.etp > 1 ? 2 : 1);
     communicate(forward, backward, starts, starts);
   }
 
@@ -345,7 +343,7 @@ class LayerClock {
     // Inputs are scaled and cast to 8 bits, by hosts that have nothing queued.
     if (k_.operand < k_.a && !e_.kernels.fused_experts) {
       const bool one_by_one = of_transformer_engine(e_) && e_.measured == nullptr;
-      const double host = one_by_one ? local * eager_share(e_) * k_.launch : 0;
+      const double host = one_by_one ? local * eager_share(view_) * k_.launch : 0;
       compute(std::max(host, k_.move(4 * local * m * k)), std::max(host, k_.move(4 * local * m * n)), 1, 1);
     }
     write_out(op, local * n * k);
@@ -380,7 +378,7 @@ class LayerClock {
     if (delta) products += 2 * l * q + l * v + q * v + l * l / 6;  // KKᵀ, W, U, W·state, inverse
     const double work = 2 * t * h * products;
     const double moved = k_.a * t * 2 * (g * q + h * v) + 8 * t / l * h * q * v;
-    const int kernels = delta ? 6 : 5;
+    const double kernels = delta ? view_.figures.delta_scan_kernels : view_.figures.scan_kernels;
     const auto pass = [&](double times) {
       return kernels * k_.floor + std::hypot(times * work / k_.batched, times * moved / k_.stream);
     };

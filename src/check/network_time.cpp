@@ -128,7 +128,8 @@ double of_any(std::initializer_list<CollectiveAlgorithm> ways, End end) {
 
 }  // namespace
 
-FabricTimes::FabricTimes(const View& view, double scale, End end) : end_(end), free_(view.free_network) {
+FabricTimes::FabricTimes(const View& view, double scale, End end)
+    : end_(end), tree_(view.figures.tree_all_reduce), in_network_(view.figures.in_network_all_reduce), free_(view.free_network) {
   const NodeGroup& nodes = nodes_of(view);
   const std::vector<FabricLevel>& network = view.cluster->groups.size() > 1 ? nodes.inter : view.cluster->inter;
   levels_ = nodes.intra;
@@ -251,9 +252,9 @@ double FabricTimes::reduce(const RankGroup& g, double bytes, Sizes sizes) const 
     return copies <= limit ? once.time() : bytes <= limit ? twice.time() : ring.time();
   }
   double best = ring.time();
-  if (path.tree < path.ring) best = std::min(best, ramped(path.start + 2 * path.tree, ring.volume / 0.92, path.ramp));
+  if (path.tree < path.ring) best = std::min(best, ramped(path.start + 2 * path.tree, ring.volume / tree_, path.ramp));
   if (all.size() == 1 && all.front().level->in_network_reduction) {
-    const double inside = bytes * all.front().per_byte() / 0.7;
+    const double inside = bytes * all.front().per_byte() / in_network_;
     best = std::min(best, ramped(path.start + 2 * all.front().level->latency.count(), inside, path.ramp));
   }
   return best;

@@ -15,8 +15,8 @@
 // γ_k, small-group loss λ_k:
 //     B_k = n_{k−1}·β_k·η_k/(1 + γ_k·log₂ r_k),  time = L + V + max_k ρ_k·√(L·V_k)
 //     gather, scatter   V = max_k M(1 + λ_k/(g−1))/B_k                     L = σ + Σ (g/n_{k−1} − g/n_k)·α_k
-//     reduce            V = max_k 2M(1 + λ_k/(2(g−1)))/B_k (ring), that/0.92 (tree), S/(0.7·B) (one level, in the
-//                       network);
+//     reduce            V = max_k 2M(1 + λ_k/(2(g−1)))/B_k (ring), that/τ (tree), S/(ι·B) (one level, in the
+//                       network; τ and ι: tree_all_reduce, in_network_all_reduce of data/facts.yaml);
 //                       L = σ + 2·hops
 //     exchange          V = max_k S(g − n_{k−1})/g·(1 + λ_k/(g−1))·n_{k−1}/B_k, L = σ + Σ ⌈log₂ r_k⌉·α_k
 //     message           σ + α + S/(β·η) over the lowest level that joins both ends
@@ -93,7 +93,8 @@ class FabricTimes {
 
   std::vector<FabricLevel> levels_;
   End end_;
-  bool free_ = false;  ///< nothing takes time (View::free_network)
+  double tree_, in_network_;  ///< bandwidths of all-reduces relative to a ring (data/facts.yaml)
+  bool free_ = false;         ///< nothing takes time (View::free_network)
 };
 
 /// Returns the seconds of a message between unlike stages: `bytes` at the busier end. Inside a group it crosses the

@@ -16,6 +16,7 @@ class RecomputedBlock {
         hidden_(kind.hidden),
         set_(modules_of(view)),
         fuses_(view.engine.memory.fuses_norms),
+        second_products_(view.figures.second_products_again),
         exchanged_(view.strategy.ep > 1) {}
 
   RunAgain of(std::size_t i) const {
@@ -141,7 +142,7 @@ class RecomputedBlock {
     if (out.dropped || (of_latent(i) && set_.has(RecomputeModule::mla_up_proj)))
       out.share = 1;
     else if (set_.has(RecomputeModule::every_second_mm) && op.split != TpSplit::vocab)
-      out.share = 0.39;
+      out.share = second_products_;
     const bool beside_router = of_shared_experts(i) && op.in == last_norm_width(i);
     out.source_dropped = ((before == norm || beside_router) && last_norm_again(i)) ||
                          (before == activation && activation_again(i - 1)) || (out.dropped && behind_another(i));
@@ -151,7 +152,9 @@ class RecomputedBlock {
   const std::vector<Operator>& ops_;
   std::int64_t hidden_;
   RecomputeModules set_;
-  bool fuses_, exchanged_;
+  bool fuses_;
+  double second_products_;
+  bool exchanged_;
 };
 
 }  // namespace

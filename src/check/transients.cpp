@@ -184,11 +184,13 @@ std::int64_t largest_layer(const View& view, ZeroStage zero) {
 }
 
 std::int64_t workspace_bytes(const View& view) {
-  constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+  constexpr double kMebibyte = 1048576;
   const WorkspacePolicy& w = view.engine.memory.workspace;
-  const bool hopper = nodes_of(view).device.peak_of(Precision::fp8).count() > 0;
-  const std::int64_t torch = hopper || w.deterministic ? 32 * kMebibyte : 65 * kMebibyte / 8;
-  return w.cublas * torch + w.transformer_engine * (hopper ? 32 : 4) * kMebibyte;
+  const bool eight_bits = nodes_of(view).device.peak_of(Precision::fp8).count() > 0;
+  const Figures& f = view.figures;
+  const double torch = kMebibyte * (eight_bits || w.deterministic ? f.cublas_workspace_fp8 : f.cublas_workspace);
+  const double own = kMebibyte * (eight_bits ? f.transformer_engine_workspace_fp8 : f.transformer_engine_workspace);
+  return static_cast<std::int64_t>(w.cublas * torch + w.transformer_engine * own);
 }
 
 /// Returns the bytes of scores before the softmax, a·H·queries·keys / tp, for engines that never free them.

@@ -140,7 +140,10 @@ View make_view(const Plan& plan, const Model& model, const Cluster& cluster, Pla
   view.one_strategy = one_strategy(pipeline);
   view.model = &model;
   view.cluster = &cluster;
-  if (const EngineModel* engine = of_job != nullptr ? of_job : find_engine(plan.engine)) view.engine = *engine;
+  if (const EngineModel* engine = of_job != nullptr ? of_job : find_engine(plan.engine)) {
+    view.engine = *engine;
+    view.figures = figures_for(engine->base, engine->version);
+  }
   view.strategy = pipeline.strategy();
   view.micro_batch = pipeline.schedule.micro_batch;
   view.samples = pipeline.samples_per_microbatch();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "check/figures.h"
 #include "check/listed.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
@@ -27,13 +28,14 @@ struct View {
   const Model* model = nullptr;
   const Cluster* cluster = nullptr;
   EngineModel engine;
-  Strategy strategy;                   ///< shared by all layers of a uniform plan; a range's in view_of
-  std::int32_t micro_batch = 1;        ///< samples a rank takes at a time under that strategy
-  std::int64_t samples = 1;            ///< samples of a micro-batch in all replicas
-  std::int32_t stages = 1;             ///< p
-  std::int32_t microbatches = 1;       ///< m
-  std::vector<Chunk> chunks;           ///< p·v, in pipeline order
-  std::vector<std::int32_t> stage_of;  ///< stage of each pipeline chunk
+  Figures figures = figures_for("", std::nullopt);  ///< for the engine
+  Strategy strategy;                                ///< shared by all layers of a uniform plan; a range's in view_of
+  std::int32_t micro_batch = 1;                     ///< samples a rank takes at a time under that strategy
+  std::int64_t samples = 1;                         ///< samples of a micro-batch in all replicas
+  std::int32_t stages = 1;                          ///< p
+  std::int32_t microbatches = 1;                    ///< m
+  std::vector<Chunk> chunks;                        ///< p·v, in pipeline order
+  std::vector<std::int32_t> stage_of;               ///< stage of each pipeline chunk
   /// Holds the node group of each stage if stages differ in number, kind or speed of their devices. Everything is
   /// then derived as if all stages were on group `group`, once for each group, and the results of that group's stages
   /// count. Empty: all stages are alike.
@@ -82,6 +84,11 @@ bool one_strategy(const Pipeline& pipeline);
 /// Return the node group of a device, and the first device of a group.
 std::size_t group_of_device(const Cluster& cluster, std::int64_t device);
 std::int64_t first_device_of(const Cluster& cluster, std::size_t group);
+/// Returns the host time of a kernel of eager PyTorch in launches of the engine; 0 if graphs launch.
+inline double eager_share(const View& view) {
+  const double each = view.engine.kernels.host_launches;
+  return each > 0 ? view.figures.eager_kernel_launches / each : 0;
+}
 /// Returns the devices for which everything is derived.
 const NodeGroup& nodes_of(const View& view);
 /// Returns the same plan as if all its stages were on the devices of one.

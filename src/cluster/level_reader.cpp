@@ -6,13 +6,12 @@
 #include <cstdio>
 
 #include "base/division.h"
+#include "cluster/hardware_facts.h"
 #include "cluster/names.h"
 
 namespace espalier::cluster {
 namespace {
 
-constexpr double kDefaultEfficiency = 0.8;
-constexpr double kDefaultLatency = 5e-6;
 constexpr std::size_t kMaxTracePoints = 100'000;
 
 std::string format(const char* pattern, double value) {
@@ -131,10 +130,11 @@ LevelSpec read_level(base::Reader& reader, std::vector<std::string>& notes) {
                 "bandwidth (of one device) or uplink (shared by the domain below)");
   spec.alone = BytesPerSecond(read_bandwidth(reader, "bandwidth_alone", 0.0));
   level.per_peer = BytesPerSecond(read_bandwidth(reader, "per_peer", 0.0));
-  level.latency = Seconds(read_latency(reader, "latency", kDefaultLatency));
-  if (!reader.has("latency")) notes.push_back(reader.path() + ".latency = 5 us (default)");
-  level.efficiency = read_efficiency(reader, "efficiency", kDefaultEfficiency);
-  if (!reader.has("efficiency")) notes.push_back(reader.path() + ".efficiency = 0.8 (default)");
+  const HardwareFacts& facts = hardware_facts();
+  level.latency = Seconds(read_latency(reader, "latency", facts.unstated_latency));
+  if (!reader.has("latency")) notes.push_back(reader.path() + ".latency = " + format_latency(level.latency) + " (default)");
+  level.efficiency = read_efficiency(reader, "efficiency", facts.unstated_efficiency);
+  if (!reader.has("efficiency")) notes.push_back(reader.path() + format(".efficiency = %g (default)", level.efficiency));
   read_shape(reader, level);
   spec.oversubscription = reader.optional_real("oversubscription", 1.0, 1e4, 1.0);
   level.in_network_reduction = reader.optional_bool("in_network_reduction", false);

@@ -8,14 +8,13 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "cluster/catalogue.h"
+#include "cluster/hardware_facts.h"
 #include "cluster/level_reader.h"
 #include "cluster/names.h"
 #include "cluster/traits_reader.h"
 
 namespace espalier::cluster {
 namespace {
-
-constexpr double kUsualLatency = 5e-6;
 
 LinkSharing read_sharing(base::Reader& reader, LinkSharing usual) {
   static const std::vector<std::string_view> words(kLinkSharingNames.begin(), kLinkSharingNames.end());
@@ -58,8 +57,8 @@ void read_link(base::Reader& item, LinkSharing usual, LinkList& list, std::vecto
   link.to = list.end(item, "to");
   link.bandwidth = BytesPerSecond(read_bandwidth(item, "bandwidth", 0.0));
   if (!item.has("bandwidth")) item.fail("bandwidth", "nothing", "the bandwidth of the link, e.g. 100Gb/s");
-  link.latency = Seconds(read_latency(item, "latency", kUsualLatency));
-  if (!item.has("latency")) notes.push_back(item.path() + ".latency = 5 us (default)");
+  link.latency = Seconds(read_latency(item, "latency", hardware_facts().unstated_link_latency));
+  if (!item.has("latency")) notes.push_back(item.path() + ".latency = " + format_latency(link.latency) + " (default)");
   link.sharing = read_sharing(item, usual);
   const bool both = item.optional_bool("both", false);
   item.finish();

@@ -230,7 +230,7 @@ bool for_frozen_experts(const LayerKind& kind, std::size_t i) {
 
 SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy) {
   Regions r;
-  BlockWalk walk(kind, g.again, g.fuses_norms, g.exchanges_tokens);
+  BlockWalk walk(kind, g.again, g.fuses_norms, g.exchanges_tokens, g.second_products);
   const std::size_t n = kind.operators.size();
   for (std::size_t i = 0; i < n; ++i) {
     const Operator& op = kind.operators[i];

@@ -90,6 +90,7 @@ struct LayerGeometry {
   bool weighs_inside_experts = false;    ///< engine option
   RecomputeModules again;                ///< modules that run again under selective recomputation
   bool fuses_norms = false;              ///< engine option
+  double second_products = 1;            ///< share of the products that run again under every_second_mm
   bool exchanges_tokens = false;         ///< experts lie on several ranks
   std::int32_t activation_bytes = 0;     ///< bytes kept of an activation's input; 0: as `element_bytes`
   /// Replaces the vocabulary where an operator has split == vocab; 0 = as in the model.

@@ -11,8 +11,6 @@
 namespace espalier::cost {
 namespace {
 
-constexpr double kUpdateLaunches = 8;  // kernels of norm, clipping and update
-
 double reduced_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes, Cut cut) {
   return cut == Cut::none ? all_reduce_s(levels, group, bytes) : all_reduce_least_s(levels, group, bytes);
 }
@@ -161,7 +159,7 @@ double update_bytes(const EngineModel& engine, const StatePolicy& p, const Param
 
 double optimizer_s(const DeviceCost& device, const EngineModel& engine, double bytes) {
   if (device.update_rate > 0) return bytes / device.update_rate + engine.coefficients.step_s;
-  return memory_bound_s(device.rates, bytes) + kUpdateLaunches * device.rates.launch + engine.coefficients.step_s;
+  return memory_bound_s(device.rates, bytes) + engine.facts.update_launches * device.rates.launch + engine.coefficients.step_s;
 }
 
 PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, double bytes, Nanoseconds& step_host) {
@@ -171,7 +169,7 @@ PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, do
   step_host = Nanoseconds(host_ns);
   PhaseTime t;
   const bool measured = device.update_rate > 0;  // launches included
-  t.other_ns = measured ? 0 : std::min(whole - host_ns, round_ns(kUpdateLaunches * device.rates.launch));
+  t.other_ns = measured ? 0 : std::min(whole - host_ns, round_ns(engine.facts.update_launches * device.rates.launch));
   t.compute_ns = whole - t.other_ns;
   return t;
 }

@@ -26,8 +26,6 @@ inline PhaseTime times(const PhaseTime& t, std::int64_t n) {
   return {t.compute_ns * n, t.exposed_ns * n, t.other_ns * n, t.hidden_ns * n};
 }
 
-inline constexpr int kPassLaunches = 4;
-
 /// Joins a strategy with the groups in which it shares states.
 struct Sharing {
   const CostContext& c;
@@ -69,7 +67,7 @@ inline std::int64_t pass_ns(const DeviceCost& device, const EngineModel& engine,
   // Work between layers is PyTorch's, whatever modules the layers are made of. Under a profile micro_batch_s includes
   // it.
   const double launch = std::min(1.0, eager_share(engine)) * device.rates.launch;
-  const double launches = engine.measured != nullptr ? 0.0 : kPassLaunches * launch;
+  const double launches = engine.measured != nullptr ? 0.0 : engine.facts.pass_launches * launch;
   return round_ns(launches + engine.coefficients.micro_batch_s / (2.0 * chunks));
 }
 

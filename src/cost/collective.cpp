@@ -7,11 +7,10 @@
 #include <cmath>
 #include <limits>
 
+#include "cluster/hardware_facts.h"
+
 namespace espalier::cost {
 namespace {
-
-constexpr double kTreeBandwidth = 0.92;      ///< share of a ring all-reduce's bandwidth
-constexpr double kInNetworkBandwidth = 0.7;  ///< share of a ring all-gather's bandwidth, counted on S
 
 /// Returns β·η of a level for a group with `peers` other members there; the pairs in use limit direct links (mesh).
 double reachable(const FabricLevel& level, std::int64_t peers = INT64_MAX) {
@@ -166,9 +165,11 @@ double all_reduce_s(const std::vector<FabricLevel>& levels, const Group& group, 
   double best = ramped(path.start + 2.0 * path.ring_latency, volume, path.ramp_twice);
   if (path.direct_bytes > 0) return best;
   if (path.tree_latency < path.ring_latency)
-    best = std::min(best, ramped(path.start + 2.0 * path.tree_latency, volume / kTreeBandwidth, path.ramp_twice));
+    best = std::min(
+        best, ramped(path.start + 2.0 * path.tree_latency, volume / cluster::hardware_facts().tree_all_reduce, path.ramp_twice));
   if (path.in_network && path.crossed == 1)
-    best = std::min(best, ramped(path.start + 2.0 * path.hop, bytes * path.per_byte_plain / kInNetworkBandwidth, path.ramp));
+    best = std::min(best, ramped(path.start + 2.0 * path.hop,
+                                 bytes * path.per_byte_plain / cluster::hardware_facts().in_network_all_reduce, path.ramp));
   return best;
 }
 
@@ -214,7 +215,7 @@ double moved_bytes(CollectiveKind kind, const std::vector<FabricLevel>& levels, 
     below = here;
     ++crossed;
   }
-  return in_network && crossed == 1 ? std::min(2.0 * once, bytes / kInNetworkBandwidth) : 2.0 * once;
+  return in_network && crossed == 1 ? std::min(2.0 * once, bytes / cluster::hardware_facts().in_network_all_reduce) : 2.0 * once;
 }
 
 Interference interference_of(const DeviceEfficiency& device, double memory_bandwidth) {

@@ -16,9 +16,10 @@
 //     reduce-       L = σ + Σ_k (g/n_{k−1} − g/n_k)·α_k, the hops of one flat ring through all g ranks
 //     scatter
 //     all-reduce    ring: V = max_k 2M·(1 + λ_k/(2(g−1))) / B_k, L = σ + 2·(the same hops)
-//                   or tree across nodes: the same bytes at 0.92 of that rate, L = σ + 2·Σ_k h_k·α_k, with h_k = r_k
+//                   or tree across nodes: the same bytes at τ of that rate, L = σ + 2·Σ_k h_k·α_k, with h_k = r_k
 //                   − 1 inside nodes (chains) and ⌈log2 r_k⌉ between them. The faster counts. A single level with
-//                   in-network reduction also offers S / (0.7·B), L = σ + 2·α.
+//                   in-network reduction also offers S / (ι·B), L = σ + 2·α. Here τ is tree_all_reduce and ι
+//                   in_network_all_reduce of data/facts.yaml.
 //     all-to-all    Each rank sends S/g to every rank; the bytes that cross level k leave n_{k−1}-rank domains.
 //                   V = max_k S·(g − n_{k−1})/g·(1 + λ_k/(g−1)) / (β_k·η_k / (1 + γ_k·log2 r_k)),
 //                   L = σ + Σ_k ⌈log2 r_k⌉·α_k
@@ -34,15 +35,14 @@
 // There T is not concave in S: several direct messages can take less than one ring of their bytes, and T falls where
 // the second exchange or the ring begins. Bounds for bytes that are cut in an unknown way use T_least(S) = L' + V'
 // + ρ'·√(L'·V'), with the least latency, volume and ramp of these variants. It is concave and rising, so that ΣT(Sᵢ)
-// ≥ ΣT_least(Sᵢ) ≥ T_least(ΣSᵢ). The factor 0.7 is from nccl-tests of aiconfigurator with NVLS on H100 and B200; 0.92
-// is NCCL's tuning.
+// ≥ ΣT_least(Sᵢ) ≥ T_least(ΣSᵢ).
 //
 // Compute next to a collective: kernels lose the SMs that the collective holds (κ_0, κ_c of the device). In
 // proportion to what the collective moves they also lose memory bandwidth and cache:
 //     κ_w = κ_0 + t · (bytes that pass a rank / T) / (HBM bandwidth),   t = overlap_traffic (overlap.h).
 //
 // Bytes that pass a rank are M for an all-gather, a reduce-scatter and an all-to-all, 2M for an all-reduce, and S for
-// a message. An all-reduce passes S/0.7 where that is less and switches add (NCCL's bus bandwidth). T is what the
+// a message. An all-reduce passes S/ι where that is less and switches add (NCCL's bus bandwidth). T is what the
 // collective takes, waits included: a waiting collective draws nothing.
 // Sources: Thakur et al. 2005 (collective algorithms); NCCL 2.x source, tuning; Mist's contention runs
 // (data/README.md).

@@ -27,7 +27,8 @@ template <class Sum>
   const auto back = traffic<CollectiveKind::ring_shift, GroupKind::context>(x, 2 * bytes, x.s.cp - 1);
   sum.move(SumPhase::forward, beside(there, forward * under, slowed(x, there, x.cp), StepPart::forward, sum.op, sum.op));
   sum.move_back(beside(back, backward * under, slowed(x, back, x.cp), StepPart::input_gradient, sum.op, sum.op));
-  sum.kernels(kCollectiveLaunches * static_cast<int>(steps), kCollectiveLaunches * static_cast<int>(2 * steps));
+  const int launches = x.c.engine->facts.collective_launches * static_cast<int>(steps);
+  sum.kernels(launches, 2 * launches);
 }
 
 template <class Sum>

@@ -84,6 +84,7 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   g.weighs_inside_experts = engine.memory.weighs_inside_experts;
   g.again = s.recompute.modules.any() ? s.recompute.modules : engine.memory.selective;
   g.fuses_norms = engine.memory.fuses_norms;
+  g.second_products = engine.facts.second_products_again;
   g.exchanges_tokens = s.ep > 1;
   g.activation_bytes = engine.memory.eight_bit_activations ? g.operand_bytes : 0;
   g.padded_vocabulary = padded_vocabulary(*w.model, engine, s.weight_tp());

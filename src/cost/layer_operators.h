@@ -51,7 +51,8 @@ void add_adapters(Sum& sum, const LayerPricing& x, const Operator& op, double m,
   const auto reduce = traffic<CollectiveKind::all_reduce, GroupKind::tensor>(x, x.a * x.split_tokens * rank * pairs);
   sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
   sum.move_back(alone(reduce, Placement::after, StepPart::input_gradient, sum.op));
-  sum.kernels(kCollectiveLaunches, kCollectiveLaunches);
+  const int launches = x.c.engine->facts.collective_launches;
+  sum.kernels(launches, launches);
   sum.wait(x.tp.size, 1, 1);
 }
 
@@ -208,7 +209,7 @@ void add_exchange(Sum& sum, const LayerPricing& x, const Operator& op) {
     sum.move(SumPhase::forward, sent(exchange, there, StepPart::forward));
     sum.move_back(sent(exchange, back, StepPart::input_gradient));
   }
-  const int collectives = kCollectiveLaunches * (1 + (x.s.etp > 1));
+  const int collectives = x.c.engine->facts.collective_launches * (1 + (x.s.etp > 1));
   sum.kernels(collectives, collectives);
 }
 
@@ -379,7 +380,8 @@ template <class Sum>
 [[gnu::always_inline]] inline void add_layer(Sum& sum, const LayerPricing& x, const LayerKind& kind) {
   Region region;
   std::int32_t index = 0;
-  BlockWalk walk(kind, kind.role == LayerRole::block ? x.g.again : RecomputeModules{}, x.g.fuses_norms, x.g.exchanges_tokens);
+  BlockWalk walk(kind, kind.role == LayerRole::block ? x.g.again : RecomputeModules{}, x.g.fuses_norms, x.g.exchanges_tokens,
+                 x.g.second_products);
   for (const Operator& op : kind.operators) {
     const OperatorAgain again = walk.next(static_cast<std::size_t>(index));
     sum.begin_operator(index++, is_routed(op.kind) ? 1.0 : x.c.engine->kernels.graphed_launches);

@@ -24,7 +24,7 @@ void add_chunked_scan(Sum& sum, const LayerPricing& x, const Operator& op) {
   const double k = op.qk_dim, v = op.v_dim, chunk = static_cast<double>(op.chunk);
   const double bytes = x.a * tokens * (2 * groups * k + 2 * heads * v) + 8 * tokens / chunk * heads * k * v;
   const ScanShape shape{tokens, heads, k, v, chunk, bytes, delta};
-  const int kernels = delta ? kDeltaKernels : kScanKernels;
+  const int kernels = x.c.device.rates.kernels_of_scan(delta);
   sum.compute(chunked_scan_s(x.c.device.rates, shape, 1), chunked_scan_s(x.c.device.rates, shape, 3), kernels, 2 * kernels);
 }
 

@@ -12,10 +12,6 @@
 
 namespace espalier::cost {
 
-/// Counts the host work of a collective in launches: the wrapper of torch.distributed, the kernel, and events between
-/// its stream and that of compute.
-inline constexpr int kCollectiveLaunches = 2;
-
 /// Names the phases that are summed separately. A schedule runs `backward`, or `input` and `weight` in its place.
 enum class SumPhase : std::uint8_t { forward, backward, input, weight, selective };
 

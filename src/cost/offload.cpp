@@ -4,22 +4,18 @@
 #include <algorithm>
 
 #include "base/invariant.h"
+#include "cluster/hardware_facts.h"
 #include "cost/rounding.h"
 #include "plan/engine.h"
 #include "plan/expert_shard.h"
 
 namespace espalier::cost {
-namespace {
-
-constexpr double kLinkShare = 0.8, kUpdateShare = 0.46;
-
-}  // namespace
-
 HostRates host_rates(const NodeGroup& group) {
   HostRates rates;
   if (!group.host.known()) return rates;
-  rates.link = group.host.link.count() * kLinkShare;
-  rates.update = group.host.memory_bandwidth.count() * kUpdateShare / static_cast<double>(group.devices_per_node);
+  const cluster::HardwareFacts& facts = cluster::hardware_facts();
+  rates.link = group.host.link.count() * facts.host_link_share;
+  rates.update = group.host.memory_bandwidth.count() * facts.host_update_share / static_cast<double>(group.devices_per_node);
   return rates;
 }
 

@@ -4,9 +4,11 @@
 //
 // The update: gradients of a rank's shard of n trained elements go down its link, the host updates master weights and
 // moments, and parameters come back.
-//   down    g·n / (β·η)        g bytes of a gradient, β the link of a device while all of its node send, η = 0.8
+//   down    g·n / (β·η)        g bytes of a gradient, β the link of a device while all of its node send, η =
+//                              host_link_share
 //   update  u·n / (H·e / d)    u = g + 2·(master + moments) + p (read and written once, twice without master), H the
-//                              memory bandwidth of the host, e = 0.46, d devices of the node, which update at once
+//                              memory bandwidth of the host, e = host_update_share, d devices of the node, which
+//                              update at once
 //   up      p·n / (β·η)
 //   without overlap            down + update + up
 //   overlapped                 max(0, down − B) + max(update, up), with communication.overlaps_offload. Gradients go
@@ -24,10 +26,7 @@
 // way, up to the layer's own c. So n equal blocks take the (n − 1)·max(c, h) + c + h of a line of two machines.
 // Sources: ZeRO-Offload (Ren et al. 2021, USENIX ATC, sections 4 and 5). Copies during passes: ZeRO-Infinity
 // (Rajbhandari et al. 2021, SC), section 5. A copy engine takes nothing from kernels (CUDA C++ programming guide,
-// asynchronous concurrent execution). Both e and η are priors, not fitted. The value of e follows CPU-Adam of
-// ZeRO-Offload: 10·10⁹ elements of 30 bytes in about 2.6 s on a DGX-2. Its two Xeon 8168 have 12 channels of
-// DDR4-2666, 256 GB/s (from memory, not read again). The value of η follows pinned copies of 25 GB/s over PCI Express
-// 4.0 x16 (31.5 GB/s).
+// asynchronous concurrent execution). Both e and η are priors of data/facts.yaml, not fitted.
 #pragma once
 
 #include <cstdint>

@@ -3,19 +3,21 @@
 
 #include <algorithm>
 
+#include "cluster/hardware_facts.h"
+
 namespace espalier::cost {
 
 namespace {
 
-/// Returns the share of the peak that GEMMs reach. `gemm_max` is that of matrix units. Devices without fp32 matrix
-/// units (16-bit products are at least 4 times as fast) compute on FMA units, which large products keep busier: 0.9
-/// of their peak. That is assumed, because no table of such products was found.
+/// Returns the share of the peak that GEMMs reach. `gemm_max` is that of matrix units. A device whose 16-bit products
+/// are `matrix_unit_ratio` times as fast has no fp32 matrix units. Its FMA units compute fp32 products, and large ones
+/// keep them busier: `vector_product_share` of their peak (data/facts.yaml).
 double gemm_share(const DeviceKind& device, Precision precision) {
-  constexpr double kVectorUnits = 0.9, kMatrixUnits = 4;
+  const cluster::HardwareFacts& facts = cluster::hardware_facts();
   const double full = device.peak_of(Precision::fp32).count();
   const double half = std::max(device.peak_of(Precision::fp16).count(), device.peak_of(Precision::bf16).count());
-  const bool vectors = precision == Precision::fp32 && half >= kMatrixUnits * full;
-  return vectors ? std::max(kVectorUnits, device.efficiency.gemm_max) : device.efficiency.gemm_max;
+  const bool vectors = precision == Precision::fp32 && half >= facts.matrix_unit_ratio * full;
+  return vectors ? std::max(facts.vector_product_share, device.efficiency.gemm_max) : device.efficiency.gemm_max;
 }
 
 }  // namespace

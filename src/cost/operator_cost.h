@@ -72,13 +72,15 @@ struct DeviceRates {
   double gemm_memory = 1;  ///< H·e_g, bytes/s
   double attention = 1;    ///< P·σ·a·(1 + d½/128), in bf16 under fp8
   double attention_backward = 1;
-  double softmax = 0;   ///< d½
-  double prologue = 0;  ///< s₀, keys
-  double rows = 0;      ///< R½
-  double memory = 1;    ///< H·e, bytes/s
-  double floor = 0;     ///< f₀, s
-  double launch = 0;    ///< s per kernel, as the engine's host launches it
-  double call = 0;      ///< s per bare launch
+  double softmax = 0;                       ///< d½
+  double prologue = 0;                      ///< s₀, keys
+  double rows = 0;                          ///< R½
+  double memory = 1;                        ///< H·e, bytes/s
+  double floor = 0;                         ///< f₀, s
+  double launch = 0;                        ///< s per kernel, as the engine's host launches it
+  double call = 0;                          ///< s per bare launch
+  int scan_kernels = 1, delta_kernels = 1;  ///< kernels of a scan in chunks; of a gated delta rule
+  [[nodiscard]] int kernels_of_scan(bool delta) const { return delta ? delta_kernels : scan_kernels; }
 };
 
 DeviceRates rates_of(const DeviceKind& device, Precision precision);
@@ -137,11 +139,9 @@ inline double scan_flops(const ScanShape& s) {
       s.delta ? s.chunk * (3 * s.states + 2 * s.features) + s.chunk * s.chunk / 6 : s.chunk * (s.states + s.features);
   return 2.0 * s.tokens * s.heads * (inside + (s.delta ? 3 : 2) * s.states * s.features);
 }
-inline constexpr int kScanKernels = 5, kDeltaKernels = 6;
 /// Returns the seconds of a chunked scan. `passes`: 1 forward, 3 backward.
 inline double chunked_scan_s(const DeviceRates& d, const ScanShape& s, double passes) {
-  return ((s.delta ? kDeltaKernels : kScanKernels) - 1) * d.floor +
-         work_s(d, passes * scan_flops(s), d.batched, passes * s.bytes);
+  return (d.kernels_of_scan(s.delta) - 1) * d.floor + work_s(d, passes * scan_flops(s), d.batched, passes * s.bytes);
 }
 /// Returns the seconds of a selective scan with `exponentials` that moves `bytes`.
 inline double selective_scan_s(const DeviceRates& d, double exponentials, double bytes) {

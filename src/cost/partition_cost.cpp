@@ -169,7 +169,7 @@ void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& lo
       const double tile = local.tile(ring.tensor.tensor) * (weight_gradient ? reduce_bytes : local.a);
       moved.add(ring.unit, tile);
       bytes += tile;
-      phase.kernels += kCollectiveLaunches;
+      phase.kernels += context_->engine->facts.collective_launches;
       if (weight_gradient && context_->engine->measured == nullptr) {
         phase.compute += memory_bound_s(context_->device.rates, 3 * tile);
         ++phase.kernels;
@@ -207,7 +207,7 @@ void PartitionCosts::reduce(PartitionCost& cost, const Local& local) {
     const double bytes = elements * (output.role == TensorRole::statistic ? 4.0 : local.a);
     const double seconds = all_reduce_s(tensor_.levels(), group, bytes);
     phase.collective += seconds;
-    phase.kernels += kCollectiveLaunches;
+    phase.kernels += context_->engine->facts.collective_launches;
     if (record_ != nullptr) record_->reductions.push_back({which, bytes, seconds});
   }
 }

@@ -9,8 +9,8 @@
 // reduce-scatters gradients per micro-batch; stage 3 also all-gathers parameters in forward and backward. The first
 // gather and the last reduction of a chunk are never hidden. Full recomputation adds the forward of the first
 // `layers` blocks of a range to its backward; memory is counted in the order of layers (chunk_sum.h). Each chunk pass
-// adds `kPassLaunches` kernel launches of framework overhead. The optimizer is memory-bound over its state, (g
-// + 2·master + 2·moments + p + g for the gradient norm) bytes per element of the shard.
+// adds `EngineFacts::pass_launches` kernel launches of framework overhead. The optimizer is memory-bound over its
+// state, (g + 2·master + 2·moments + p + g for the gradient norm) bytes per element of the shard.
 //
 // Step-end communication: strategies that differ only in recomputation reduce together. Each group of layers is cut
 // into its share of the chunk's buckets, and all buckets of a chunk take the mean. At the end of the step, before the

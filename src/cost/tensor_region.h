@@ -56,7 +56,8 @@ template <class Sum>
   sum.move(SumPhase::backward,
            beside(reduce, r.column_weight, slowed(x, reduce, x.tp), StepPart::weight_gradient, r.first_column, r.last_column));
   sum.move(SumPhase::input, alone(reduce, Placement::after, StepPart::input_gradient, r.last_column));
-  sum.kernels(kCollectiveLaunches, kCollectiveLaunches);
+  const int launches = x.c.engine->facts.collective_launches;
+  sum.kernels(launches, launches);
   sum.wait(x.tp.size, 1, 1);
 }
 
@@ -96,7 +97,8 @@ template <class Sum>
     sum.move(SumPhase::input, dy, alone(scatter, Placement::after, input_gradient, r.last_column));
   }
   sum.move(SumPhase::weight, columns(gather, r.column_weight, weight_gradient));
-  sum.kernels(2 * kCollectiveLaunches, 3 * kCollectiveLaunches);
+  const int launches = x.c.engine->facts.collective_launches;
+  sum.kernels(2 * launches, 3 * launches);
   sum.wait(x.tp.size, 2, 3);
 }
 

@@ -6,12 +6,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/facts.h"
 #include "espalier/plan.h"
+#include "plan/engine_facts.h"
 #include "plan/engine_policies.h"
 #include "plan/framework_coefficients.h"
 #include "plan/layer_freedom.h"
@@ -191,7 +194,10 @@ struct EngineModel {
   EngineMemory memory;
   EngineKernels kernels;
   EngineCommunication communication;
-  FrameworkCoefficients coefficients;  ///< fitted; see above
+  FrameworkCoefficients coefficients;    ///< fitted; see above
+  std::optional<base::Version> version;  ///< the version that the name states; none: the newest known
+  /// Holds the figures of data/facts.yaml for the engine.
+  EngineFacts facts = engine_facts(base::shipped_facts());
   /// Holds operator times as measured on the devices of the job (profile/measured_operators.h); null: those of
   /// the device model.
   std::shared_ptr<const profile::MeasuredOperators> measured;

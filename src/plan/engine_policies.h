@@ -66,10 +66,10 @@ struct LossPolicy {
 };
 
 /// Describes the scratch memory of the GEMM libraries, which torch counts as allocated. torch keeps one cuBLAS
-/// workspace for each thread that launches GEMMs, forward and autograd. It has 32 MiB on Hopper and later, 8.125 MiB
-/// before (aten/src/ATen/cuda/CUDABlas.cpp, getChosenWorkspaceSize). torch's deterministic mode demands
-/// CUBLAS_WORKSPACE_CONFIG=:4096:8, which makes it 32 MiB everywhere. Transformer Engine adds a workspace of 32 or 4
-/// MiB, and one for each of the four streams of grouped GEMMs (transformer_engine/pytorch/module/base.py).
+/// workspace for each thread that launches GEMMs, forward and autograd. It is larger on Hopper and later, and in
+/// torch's deterministic mode, which demands CUBLAS_WORKSPACE_CONFIG=:4096:8. Transformer Engine adds a workspace, and
+/// one for each of the four streams of grouped GEMMs (transformer_engine/pytorch/module/base.py). data/facts.yaml has
+/// their sizes.
 struct WorkspacePolicy {
   std::int32_t cublas = 2;              ///< torch workspaces
   bool deterministic = false;           ///< CUBLAS_WORKSPACE_CONFIG=:4096:8

@@ -352,6 +352,7 @@ Entry read_engine(Reader& r, const std::vector<Entry>& before) {
     e.like = like;
   }
   e.name = e.base = name;
+  e.facts = engine_facts(base::shipped_facts(), {name, std::nullopt});
   e.note = r.required_string("note");
   e.also = r.has("also") ? texts(r, "also") : std::vector<std::string>{};
   read_word(r, "family",

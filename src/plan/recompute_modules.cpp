@@ -125,7 +125,7 @@ OperatorAgain BlockWalk::of_linear(std::size_t i, OperatorAgain again) {
   if (again.inside || (modules_.has(RecomputeModule::mla_up_proj) && attention_of_latent(kind_, op) != nullptr))
     again.share = 1;
   else if (modules_.has(RecomputeModule::every_second_mm) && op.split != TpSplit::vocab)
-    again.share = kEverySecond;
+    again.share = second_products_;
   const bool reads_norm = before == OperatorKind::norm || (again.part == BlockPart::shared_experts && op.in == norm_width_);
   again.input_again =
       (again.inside && entered_) || (reads_norm && norm_again_) || (before == OperatorKind::activation && activation_again_);
@@ -190,7 +190,7 @@ namespace {
 bool has_module(const Model& model, RecomputeModule module, bool fuses_norms) {
   for (const LayerKind& kind : model.kinds) {
     if (kind.role != LayerRole::block) continue;
-    BlockWalk walk(kind, {module}, fuses_norms, false);
+    BlockWalk walk(kind, {module}, fuses_norms, false, 1);
     for (std::size_t i = 0; i < kind.operators.size(); ++i)
       if (walk.next(i).share > 0) return true;
   }

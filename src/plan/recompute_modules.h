@@ -31,17 +31,13 @@ struct OperatorAgain {
   auto operator<=>(const OperatorAgain&) const = default;
 };
 
-/// The share of a block's matrix products that torchtitan's per-operator policy runs again. It reruns the second,
-/// fourth and sixth of wq, wk, wv, wo, w1, w3, w2 (torchtitan/distributed/activation_checkpoint.py counts products
-/// and keeps every other one). That is h² + h² + h·ffn of 4h² + 3h·ffn with ffn = 8/3 h.
-inline constexpr double kEverySecond = 0.39;
-
 /// Walks through the operators of a block in their order. It does not allocate.
 class BlockWalk {
  public:
-  /// Starts a walk. `exchanges`: routed tokens are exchanged between ranks.
-  BlockWalk(const LayerKind& kind, RecomputeModules modules, bool fuses_norms, bool exchanges)
-      : kind_(kind), modules_(modules), fuses_norms_(fuses_norms), exchanges_(exchanges) {}
+  /// Starts a walk. `exchanges`: routed tokens are exchanged between ranks. `second_products`: the share of a block's
+  /// matrix products that runs again where every second one does (EngineFacts::second_products_again).
+  BlockWalk(const LayerKind& kind, RecomputeModules modules, bool fuses_norms, bool exchanges, double second_products)
+      : kind_(kind), modules_(modules), fuses_norms_(fuses_norms), exchanges_(exchanges), second_products_(second_products) {}
   /// Returns the share of operator `i`; must be called for 0, 1, 2, …
   OperatorAgain next(std::size_t i);
 
@@ -57,6 +53,7 @@ class BlockWalk {
   const LayerKind& kind_;
   RecomputeModules modules_;
   bool fuses_norms_, exchanges_;
+  double second_products_;
   std::size_t begin_ = 0, end_ = 0, mixed_ = 0;  ///< the piece of the block, and the end of its attention
   bool routes_ = false, multiplies_ = false;
   bool entered_ = false;         ///< the piece has a product of a module that reruns as a whole

@@ -57,7 +57,7 @@ LayerKind mixture() {
 /// Returns the names of the operators that run again, with a "<" in front if their input is recomputed.
 std::vector<std::string> again(const LayerKind& kind, RecomputeModules modules, bool fuses_norms = false, bool exchanges = true) {
   std::vector<std::string> out;
-  BlockWalk walk(kind, modules, fuses_norms, exchanges);
+  BlockWalk walk(kind, modules, fuses_norms, exchanges, 0.5);
   for (std::size_t i = 0; i < kind.operators.size(); ++i) {
     const OperatorAgain a = walk.next(i);
     if (a.share > 0) out.push_back((a.input_again ? "<" : "") + kind.operators[i].name);
@@ -105,7 +105,7 @@ TEST(RecomputeModules, OfAMixture) {
 TEST(RecomputeModules, Exchanges) {
   const auto dispatch = [](RecomputeModules modules, bool exchanges) {
     const LayerKind kind = mixture();
-    BlockWalk walk(kind, modules, false, exchanges);
+    BlockWalk walk(kind, modules, false, exchanges, 0.5);
     for (std::size_t i = 0; i < 7; ++i) (void)walk.next(i);
     return walk.next(7);
   };

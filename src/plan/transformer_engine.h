@@ -6,21 +6,18 @@
 //                         They take one byte per element; sums stay in 16 bits.
 //   grouped_linear.py     inputs and output gradients of experts are split and cast with a quantizer per expert.
 //                         Assumed: each takes the host as long as a kernel of eager PyTorch,
-//                         kEagerLaunches bare launches, while the device waits
+//                         EngineFacts::eager_kernel_launches bare launches, while the device waits
 #pragma once
 
 #include "plan/engine.h"
 
 namespace espalier {
 
-/// Counts the bare launches of a kernel under eager PyTorch: Python, dispatcher, autograd.
-inline constexpr double kEagerLaunches = 9;
-
 inline bool of_transformer_engine(const EngineModel& engine) { return engine.memory.workspace.transformer_engine > 0; }
 
 /// Returns the launches of the engine's own kind (host_launches bare ones) in one of eager PyTorch; 0 if graphs launch.
 inline double eager_share(const EngineModel& engine) {
-  return engine.kernels.host_launches > 0 ? kEagerLaunches / engine.kernels.host_launches : 0.0;
+  return engine.kernels.host_launches > 0 ? engine.facts.eager_kernel_launches / engine.kernels.host_launches : 0.0;
 }
 
 }  // namespace espalier

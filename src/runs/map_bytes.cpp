@@ -3,6 +3,7 @@
 // can have carried the traffic of its configuration.
 #include <algorithm>
 
+#include "base/facts.h"
 #include "base/format.h"
 #include "plan/engine.h"
 #include "runs/mapper.h"
@@ -17,10 +18,7 @@ constexpr double kBusBytes = 8;
 /// Counts the bytes per parameter of host memory: the check for infinities reads the gradient, plain SGD reads both
 /// and writes the parameter.
 constexpr double kHostBytes = 16;
-/// This prior is the bytes/s of copies from and to pageable memory over PCIe 3.0 x16.
-constexpr double kPageableBus = 3e9;
-constexpr double kHostMemory = 1e10;  ///< bytes/s that one process gets of its host's memory: prior
-constexpr double kHalf = 2;           ///< bytes of a gathered parameter
+constexpr double kHalf = 2;  ///< bytes of a gathered parameter
 
 /// Counts how often ZeRO 3 moves every parameter between nodes in a micro-batch: gathers before the forward and the
 /// backward pass, the reduction of gradients after it.
@@ -50,7 +48,9 @@ void Mapper::map_tensor_groups() {
 void Mapper::map_update_in_host_memory() {
   const double stages = std::max(1, run_.schedule.stages) * std::max(1, run_.strategy.tp);
   const double parameters = static_cast<double>(parameter_count(run_.job.model)) / stages;
-  const double seconds = parameters * (kBusBytes / kPageableBus + kHostBytes / kHostMemory);
+  const base::Facts& facts = base::shipped_facts();
+  const double bus = facts.value("pageable_copy_bandwidth"), host = facts.value("process_memory_bandwidth");
+  const double seconds = parameters * (kBusBytes / bus + kHostBytes / host);
   own_engine().coefficients.step_s += seconds;
   used("update", cat(base::fixed(seconds, 2), " s in host memory"),
        "the record keeps the master copy there: 8 bytes per parameter over the bus at 3 GB/s, 16 of host memory at 10 GB/s "

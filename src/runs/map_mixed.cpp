@@ -13,7 +13,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/facts.h"
 #include "base/format.h"
+#include "cluster/fabric_calibration.h"
 #include "runs/mapper.h"
 #include "runs/record_words.h"
 
@@ -21,23 +23,24 @@ namespace espalier::runs {
 
 namespace {
 
-/// This is the hop of a small message over TCP, as in data/calibration/fabrics.yaml for Ethernet.
-constexpr double kTcpHop = 116.9e-6;
-constexpr double kTcpRamp = 1.261;     ///< as in data/calibration/fabrics.yaml for Ethernet,
-constexpr double kTcpRampGbits = 100;  ///< fitted on nodes of this rate (data/README.md, networks)
-/// Gives the share of the line rate, as in data/calibration/fabrics.yaml for Ethernet.
-constexpr double kTcpEfficiency = 0.95;
-/// Limits the rate that NCCL moves through the TCP sockets of a node, whatever its network could carry. It is 1.95
-/// GB/s, the best of 1 to 8 rings of NCCL 2.4.2. Other measurements are 12.8 and 18.4 Gb/s where iperf3 shows 92
-/// (github.com/NVIDIA/nccl issue 209), and 1.1 to 1.5 GB/s of 100 Gb/s for large buckets under NCCL 2.8 (issue 450).
-constexpr double kNcclSocketGbits = 15.6;
 constexpr std::int64_t kMostNodes = 1 << 16;
 
+/// Returns a level with the coefficients that were fitted to collectives over TCP (data/calibration/fabrics.yaml).
+FabricLevel tcp_level() {
+  FabricLevel level;
+  for (const cluster::FabricCalibration& network : cluster::fabric_calibrations().networks)
+    if (network.kind == FabricKind::ethernet)
+      for (const auto& [field, value] : network.values) field->set(level, value);
+  return level;
+}
+
 /// Returns the microseconds of a hop: the stated delay, but never less than TCP takes.
-double hop_us(double delay_ms) { return std::max(delay_ms * 1e3, kTcpHop * 1e6); }
+double hop_us(double delay_ms) { return std::max(delay_ms * 1e3, tcp_level().latency.count() * 1e6); }
 
 double ramp_of(double gbits, double delay_ms) {
-  return kTcpRamp * std::sqrt(std::min(1.0, gbits / kTcpRampGbits) * kTcpHop * 1e6 / hop_us(delay_ms));
+  const FabricLevel tcp = tcp_level();
+  const double fitted_at = base::shipped_facts().value("tcp_ramp_rate");
+  return tcp.ramp * std::sqrt(std::min(1.0, gbits / fitted_at) * tcp.latency.count() * 1e6 / hop_us(delay_ms));
 }
 
 /// Returns the memory size in a name: "V100-16GB" gives 16.
@@ -66,7 +69,8 @@ void Mapper::write_rates(base::JsonWriter& w, double gbits, double delay_ms) {
   w.key("nics_per_node").value(std::int64_t{1});
   if (delay_ms > 0) w.key("latency").value(cat(base::fixed(hop_us(delay_ms), 1), "us"));
   w.key("ramp").value(ramp_of(gbits, delay_ms));
-  w.key("efficiency").value(std::min(kTcpEfficiency, kNcclSocketGbits / gbits));
+  const double sockets = base::shipped_facts().value("nccl_socket_bandwidth") / gbits;
+  w.key("efficiency").value(std::min(tcp_level().efficiency, sockets));
   w.end_object();
 }
 

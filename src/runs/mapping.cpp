@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/facts.h"
 #include "base/format.h"
 #include "base/invariant.h"
 #include "job/configuration.h"
@@ -200,14 +201,6 @@ void Mapper::map_state() {
   }
 }
 
-namespace {
-
-/// Describes a device's half of the Grace of a GB200: LPDDR5X of 480 GB at 512 GB/s, NVLink-C2C of 450 GB/s each way.
-/// The figures are from NVIDIA's data sheet; for the link that two devices share, they estimate the share of each.
-constexpr double kGraceMemory = 240e9, kGraceBandwidth = 256e9, kGraceLink = 225e9;
-
-}  // namespace
-
 void Mapper::map_memory() {
   const auto bytes_of = [this](const char* field) {
     const auto* d = framework_default(field);
@@ -229,9 +222,10 @@ void Mapper::map_memory() {
   for (NodeGroup& group : run_.job.cluster.groups) {
     if (group.host.known()) continue;
     const auto devices = static_cast<double>(group.devices_per_node);
-    group.host.memory = Bytes(static_cast<std::int64_t>(kGraceMemory * devices));
-    group.host.memory_bandwidth = BytesPerSecond(kGraceBandwidth * devices);
-    group.host.link = BytesPerSecond(kGraceLink);
+    const base::Facts& facts = base::shipped_facts();
+    group.host.memory = Bytes(static_cast<std::int64_t>(facts.value("grace_memory") * devices));
+    group.host.memory_bandwidth = BytesPerSecond(facts.value("grace_memory_bandwidth") * devices);
+    group.host.link = BytesPerSecond(facts.value("grace_link"));
     used("host", "half a Grace per device: 240 GB, 256 GB/s, 225 GB/s each way",
          "the catalogue has no host for this device; NVLink-C2C of GB200 has 900 GB/s in both directions for two devices");
   }
