@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/coefficients.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <utility>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "base/invariant.h"
 #include "data/framework_calibration_yaml.h"
 
@@ -49,6 +53,7 @@ Result<FrameworkCalibration> read_framework_calibration(std::string_view yaml, c
   });
   root.each("frameworks", true, [&](base::Reader& r) {
     std::string engine = r.required_string("engine");
+    base::Era era = base::read_era(r);
     (void)r.optional_string("basis", "");
     base::Reader values = r.child("coefficients", true);
     FrameworkCoefficients f;
@@ -56,11 +61,22 @@ Result<FrameworkCalibration> read_framework_calibration(std::string_view yaml, c
       f.*field.member = values.optional_real(field.name, field.low, field.high, field.prior);
     values.finish();
     r.finish();
-    out.engines.emplace_back(std::move(engine), f);
+    if (std::any_of(out.rows.begin(), out.rows.end(),
+                    [&](const FrameworkCalibration::Row& row) { return row.engine == engine && base::overlap(row.era, era); }))
+      r.fail("engine", base::cat(engine, " a second time"), "one row per engine and era");
+    out.rows.push_back({std::move(engine), std::move(era), f});
   });
   root.finish();
   if (!sink.ok()) return sink.first().error();
   return out;
+}
+
+std::optional<FrameworkCoefficients> FrameworkCalibration::of(std::string_view engine,
+                                                              const std::optional<base::Version>& version) const {
+  std::vector<Row> own;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(own), [&](const Row& row) { return row.engine == engine; });
+  const Row* newest = base::row_at(std::span<const Row>(own), version);
+  return newest == nullptr ? std::nullopt : std::optional(newest->coefficients);
 }
 
 const FrameworkCalibration& framework_calibration() {

@@ -3,12 +3,13 @@
 // the documentation share.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "base/era.h"
 #include "espalier/result.h"
 #include "plan/framework_coefficients.h"
 
@@ -31,7 +32,17 @@ std::span<const CoefficientField> coefficient_fields();
 /// Holds data/calibration/frameworks.yaml (schema espalier.framework-calibration/1).
 struct FrameworkCalibration {
   std::vector<std::string> sources;  ///< `source` of the runs in the fit
-  std::vector<std::pair<std::string, FrameworkCoefficients>> engines;
+  /// Holds what was fitted to one engine in one era (base/era.h).
+  struct Row {
+    std::string engine;
+    base::Era era;
+    FrameworkCoefficients coefficients;
+  };
+  std::vector<Row> rows;
+
+  /// Returns what was fitted to an engine at a version (none: the newest known); nothing if none was.
+  [[nodiscard]] std::optional<FrameworkCoefficients> of(std::string_view engine,
+                                                        const std::optional<base::Version>& version) const;
 };
 Result<FrameworkCalibration> read_framework_calibration(std::string_view yaml, const std::string& where);
 /// Returns the calibration that ships with the program.

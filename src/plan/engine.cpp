@@ -18,13 +18,13 @@
 namespace espalier {
 namespace {
 
-/// Returns the coefficients fitted to the engine's code; else the pooled ones.
+/// Returns the coefficients fitted to the engine's code at its version; else the pooled ones. Versions of an engine
+/// that shares the coefficients of another are no versions of the other.
 FrameworkCoefficients coefficients_of(const EngineModel& engine) {
   const FrameworkCalibration& fits = framework_calibration();
-  for (const std::string& name : {fitted_engine(engine), std::string("pooled")})
-    for (const auto& [fitted, coefficients] : fits.engines)
-      if (fitted == name) return coefficients;
-  return {};
+  const std::string& fitted = fitted_engine(engine);
+  const auto own = fits.of(fitted, fitted == engine.base ? engine.version : std::nullopt);
+  return own ? *own : fits.of("pooled", std::nullopt).value_or(FrameworkCoefficients{});
 }
 
 EngineFile calibrated(EngineFile file) {
@@ -39,10 +39,16 @@ const EngineFile& shipped_engines() {
   return file;
 }
 
-/// Returns the options that a name lists, by their place in the catalogue; nothing where one is unknown or given twice.
-std::optional<std::vector<std::size_t>> options_in(const EngineModel& engine, std::string_view name) {
+/// Holds the version and the options that a name states.
+struct NamedMode {
+  std::optional<base::Version> version;
+  std::vector<std::size_t> options;  ///< by their place in the catalogue
+};
+
+/// Returns the options in "+a+b", by their place in the catalogue; nothing where one is unknown or given twice.
+std::optional<std::vector<std::size_t>> options_in(const EngineModel& engine, std::string_view text) {
   std::vector<bool> wanted(engine.options.size());
-  for (std::string_view rest = name.substr(engine.base.size()); !rest.empty();) {
+  for (std::string_view rest = text; !rest.empty();) {
     rest.remove_prefix(1);  // skips the +
     const std::string_view word = rest.substr(0, rest.find('+'));
     rest.remove_prefix(word.size());
@@ -58,13 +64,33 @@ std::optional<std::vector<std::size_t>> options_in(const EngineModel& engine, st
   return out;
 }
 
-/// Keeps each combination of options that was asked for, so that pointers to it stay valid.
+/// Returns the mode in "ENGINE@VERSION+a+b"; nothing where the version cannot be read, or an option is wrong.
+std::optional<NamedMode> mode_in(const EngineModel& engine, std::string_view name) {
+  NamedMode mode;
+  std::string_view rest = name.substr(engine.base.size());
+  if (rest.starts_with('@')) {
+    const std::size_t end = std::min(rest.find('+'), rest.size());
+    mode.version = base::Version::parse(rest.substr(1, end - 1));
+    if (!mode.version) return std::nullopt;
+    rest.remove_prefix(end);
+  }
+  auto options = options_in(engine, rest);
+  if (!options) return std::nullopt;
+  mode.options = std::move(*options);
+  return mode;
+}
+
+/// Keeps each version and combination of options that was asked for, so that pointers to it stay valid.
 class Combinations {
  public:
-  const EngineModel* find(const EngineModel& engine, const std::vector<std::size_t>& options) {
+  const EngineModel* find(const EngineModel& engine, const NamedMode& mode) {
     const std::scoped_lock lock(mutex_);
-    const auto [at, added] = engines_.try_emplace({engine.base, options});
-    if (added) at->second = with_options(shipped_engines(), engine, options);
+    const std::string name = mode.version ? base::cat(engine.base, "@", mode.version->text()) : engine.base;
+    const auto [at, added] = engines_.try_emplace({name, mode.options});
+    if (added) {
+      at->second = with_options(shipped_engines(), engine, mode.options, mode.version);
+      at->second.coefficients = coefficients_of(at->second);
+    }
     return &at->second;
   }
 
@@ -95,13 +121,13 @@ std::string_view to_string(ActivationPolicy p) {
 
 const std::vector<EngineModel>& engine_catalogue() { return shipped_engines().engines; }
 
-std::string_view base_engine(std::string_view name) { return name.substr(0, name.find('+')); }
+std::string_view base_engine(std::string_view name) { return name.substr(0, name.find_first_of("@+")); }
 
 const EngineModel* find_engine(std::string_view name) {
   const EngineModel* engine = named(engine_catalogue(), base_engine(name));
   if (engine == nullptr || engine->name == name) return engine;
-  const auto options = options_in(*engine, name);
-  return options ? combinations().find(*engine, *options) : nullptr;
+  const auto mode = mode_in(*engine, name);
+  return mode ? combinations().find(*engine, *mode) : nullptr;
 }
 
 std::string engine_suggestion(std::string_view word) {

@@ -174,10 +174,10 @@ struct EngineOption {
 };
 
 struct EngineModel {
-  /// Holds the engine, then its options in the order of the catalogue: "generic", "megatron-core",
-  /// "megatron-core+cuda-graphs", …
+  /// Holds the engine, its version if one is named, then its options in the order of the catalogue: "generic",
+  /// "megatron-core", "megatron-core+cuda-graphs", "megatron-core@0.17+cuda-graphs", …
   std::string name;
-  std::string base;               ///< the engine without options: the key of rules, coefficients and intervals
+  std::string base;               ///< without version and options: the key of rules, coefficients and intervals
   std::string like;               ///< the engine that it equals in everything it does not state itself; empty: none
   std::string note;               ///< a description; figures have their sources in data/engines.yaml
   std::vector<std::string> also;  ///< other names that people use for it; messages suggest the engine for them
@@ -213,12 +213,13 @@ double frozen_bytes(const StatePolicy& states, const Training& training, const L
 
 /// Returns the engines without options.
 const std::vector<EngineModel>& engine_catalogue();
-/// Returns an engine of the catalogue, or one with options ("nemo+flex-dispatcher+cuda-graphs", in any order); null
-/// if there is none.
+/// Returns an engine of the catalogue, or one with options ("nemo+flex-dispatcher+cuda-graphs", in any order), or at a
+/// version ("megatron-core@0.17", "megatron-core@0.17+cuda-graphs"); null if there is none. The newest known statements
+/// hold for newer versions and where the name states none.
 const EngineModel* find_engine(std::string_view name);
 /// Returns a hint for a word that names no engine: `did you mean "megatron-core"?`. Empty if there is none.
 std::string engine_suggestion(std::string_view word);
-/// Returns `name` up to its first option.
+/// Returns `name` up to its version and first option.
 std::string_view base_engine(std::string_view name);
 /// Returns the host seconds of a pipeline message at each end; `call_s` is a bare launch.
 inline double message_host_s(const EngineModel& engine, double call_s) {

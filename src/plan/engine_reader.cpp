@@ -203,17 +203,39 @@ void read_communication(Reader& r, EngineCommunication& e) {
   read_flag(r, "overlaps_offload", e.overlaps_offload);
 }
 
-/// Reads the statements of one part, each with its source; nothing may be stated twice.
+/// Holds the statements of one part in the order of their eras, which is that of the file within an era.
+struct Statements {
+  std::vector<std::pair<base::Era, Reader>> rows;
+
+  /// Adds a statement. Nothing may be stated twice in one era.
+  void add(Reader& r) {
+    base::Era era = base::read_era(r);
+    auto at = rows.end();
+    while (at != rows.begin() && base::begins_before(era, std::prev(at)->first)) --at;
+    for (const auto& [other, row] : rows)
+      for (const auto& [name, value] : r.node().members)
+        if (!is_about(name) && row.node().find(name) != nullptr && base::overlap(other, era))
+          r.fail(name, cat(name, " a second time"), "one statement per field and era");
+    rows.emplace(at, std::move(era), r);
+  }
+  static bool is_about(std::string_view key) { return key == "source" || key == "since" || key == "until"; }
+};
+
+/// Reads the statements of one part that hold at a version, each with its source. Later ones are read as well, for
+/// their errors.
 template <class Part>
-void read_part(Reader& engine, std::string_view key, Part& part, void (*read)(Reader&, Part&)) {
-  std::set<std::string> stated;
+void read_part(Reader& engine, std::string_view key, const std::optional<base::Version>& version, Part& part,
+               void (*read)(Reader&, Part&)) {
+  Statements statements;
   engine.each(key, false, [&](Reader& r) {
     (void)r.required_string("source");
-    for (const auto& [name, value] : r.node().members)
-      if (name != "source" && !stated.insert(name).second) r.fail(name, cat(name, " a second time"), "one statement per field");
-    read(r, part);
-    r.finish();
+    statements.add(r);
   });
+  for (auto& [era, r] : statements.rows) {
+    Part later = part;
+    read(r, base::begins_by(era, version) ? part : later);
+    r.finish();
+  }
 }
 
 std::vector<std::vector<std::int64_t>> read_sets(Reader& r, std::string_view key, Dimension d) {
@@ -300,12 +322,12 @@ struct Entry {
   std::vector<Node> options;
 };
 
-/// Applies the statements of an option, which replace those of the engine.
-void apply_option(Reader& r, EngineModel& e) {
-  read_part(r, "runs", e.runs, read_runs);
-  read_part(r, "memory", e.memory, read_memory);
-  read_part(r, "kernels", e.kernels, read_kernels);
-  read_part(r, "communication", e.communication, read_communication);
+/// Applies the statements of an engine or option that hold at a version. They replace earlier ones.
+void read_parts(Reader& r, const std::optional<base::Version>& version, EngineModel& e) {
+  read_part(r, "runs", version, e.runs, read_runs);
+  read_part(r, "memory", version, e.memory, read_memory);
+  read_part(r, "kernels", version, e.kernels, read_kernels);
+  read_part(r, "communication", version, e.communication, read_communication);
 }
 
 /// Reads the options. An option inherited from another engine (`like`) is replaced by one of the same name.
@@ -321,7 +343,7 @@ void read_options(Reader& engine, Entry& entry) {
     std::size_t at = 0;
     while (at < entry.model.options.size() && entry.model.options[at].name != option.name) ++at;
     EngineModel tried = entry.model;
-    apply_option(r, tried);
+    read_parts(r, std::nullopt, tried);
     r.finish();
     if (at == entry.model.options.size()) {
       entry.model.options.emplace_back();
@@ -332,7 +354,7 @@ void read_options(Reader& engine, Entry& entry) {
   });
 }
 
-Entry read_engine(Reader& r, const std::vector<Entry>& before) {
+Entry read_engine(Reader& r, const std::vector<Entry>& before, const std::optional<base::Version>& version) {
   Entry entry;
   EngineModel& e = entry.model;
   const std::string name = r.required_string("name");
@@ -340,7 +362,8 @@ Entry read_engine(Reader& r, const std::vector<Entry>& before) {
     return std::find_if(before.begin(), before.end(), [&](const Entry& b) { return b.model.name == other; });
   };
   if (known(name) != before.end()) r.fail("name", cat(name, " a second time"), "one entry per engine");
-  if (name.find('+') != std::string::npos) r.fail("name", name, "a word without +, which joins options to engines");
+  if (name.find_first_of("+@") != std::string::npos)
+    r.fail("name", name, "a word without + and @, which join options and versions to engines");
   if (r.has("like")) {
     const std::string like = r.required_string("like");
     if (known(like) == before.end())
@@ -352,7 +375,8 @@ Entry read_engine(Reader& r, const std::vector<Entry>& before) {
     e.like = like;
   }
   e.name = e.base = name;
-  e.facts = engine_facts(base::shipped_facts(), {name, std::nullopt});
+  e.version = version;
+  e.facts = engine_facts(base::shipped_facts(), {name, version});
   e.note = r.required_string("note");
   e.also = r.has("also") ? texts(r, "also") : std::vector<std::string>{};
   read_word(r, "family",
@@ -366,10 +390,7 @@ Entry read_engine(Reader& r, const std::vector<Entry>& before) {
     read_word(split, "policy", {"balanced", "even-blocks", "cumulative"}, e.split);
     split.finish();
   }
-  read_part(r, "runs", e.runs, read_runs);
-  read_part(r, "memory", e.memory, read_memory);
-  read_part(r, "kernels", e.kernels, read_kernels);
-  read_part(r, "communication", e.communication, read_communication);
+  read_parts(r, version, e);
   read_freedom(r, e);
   read_reach(r, e);
   read_options(r, entry);
@@ -377,6 +398,32 @@ Entry read_engine(Reader& r, const std::vector<Entry>& before) {
   if (e.runs.zero.empty()) r.fail("runs", "no ZeRO stages", "at least one, like zero: [0]");
   r.finish();
   return entry;
+}
+
+}  // namespace
+
+namespace {
+
+/// Returns an engine of the file at a version, without options.
+EngineModel engine_at(const EngineFile& file, std::size_t place, const base::Version& version) {
+  std::vector<Entry> before;
+  for (std::size_t i = 0; i < place; ++i) before.push_back({file.engines[i], file.options[i]});
+  base::ErrorSink sink;
+  Reader r(*file.document, file.entries[place], cat("$.engines.", file.engines[place].base), sink);
+  EngineModel out = read_engine(r, before, version).model;
+  ESPALIER_CHECK(sink.ok());  // it was read once before
+  out.name.append("@").append(version.text());
+  return out;
+}
+
+/// Returns whether an engine states an option itself; else it has inherited it.
+bool states_option(const Node& engine, std::string_view name) {
+  const Node* options = engine.find("options");
+  if (options == nullptr) return false;
+  return std::any_of(options->items.begin(), options->items.end(), [&](const Node& option) {
+    const Node* own = option.find("name");
+    return own != nullptr && own->text == name;
+  });
 }
 
 }  // namespace
@@ -389,10 +436,13 @@ Result<EngineFile> read_engines(std::string_view yaml, const std::string& where)
   const std::string schema = root.required_string("schema");
   if (schema != "espalier.engines/1") root.fail("schema", schema, "espalier.engines/1");
   std::vector<Entry> entries;
-  root.each("engines", true, [&](Reader& r) { entries.push_back(read_engine(r, entries)); });
+  EngineFile out;
+  root.each("engines", true, [&](Reader& r) {
+    entries.push_back(read_engine(r, entries, std::nullopt));
+    out.entries.push_back(r.node());
+  });
   root.finish();
   if (!sink.ok()) return sink.first().error();
-  EngineFile out;
   for (Entry& entry : entries) {
     out.engines.push_back(std::move(entry.model));
     out.options.push_back(std::move(entry.options));
@@ -401,16 +451,18 @@ Result<EngineFile> read_engines(std::string_view yaml, const std::string& where)
   return out;
 }
 
-EngineModel with_options(const EngineFile& file, const EngineModel& engine, const std::vector<std::size_t>& options) {
+EngineModel with_options(const EngineFile& file, const EngineModel& engine, const std::vector<std::size_t>& options,
+                         const std::optional<base::Version>& version) {
   const auto at =
       std::find_if(file.engines.begin(), file.engines.end(), [&](const EngineModel& e) { return e.name == engine.base; });
   ESPALIER_CHECK(at != file.engines.end());
-  const std::vector<Node>& statements = file.options[static_cast<std::size_t>(at - file.engines.begin())];
-  EngineModel out = *at;
+  const auto place = static_cast<std::size_t>(at - file.engines.begin());
+  EngineModel out = version ? engine_at(file, place, *version) : *at;
   base::ErrorSink sink;
   for (const std::size_t option : options) {
-    Reader r(*file.document, statements[option], cat("$.engines.", out.base), sink);
-    apply_option(r, out);
+    Reader r(*file.document, file.options[place][option], cat("$.engines.", out.base), sink);
+    const bool own = states_option(file.entries[place], out.options[option].name);
+    read_parts(r, own ? version : std::nullopt, out);
     out.name.append("+").append(out.options[option].name);
   }
   ESPALIER_CHECK(sink.ok());  // each option was read once before

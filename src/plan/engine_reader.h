@@ -5,35 +5,43 @@
 //   engines[]       name, family, note, and optionally like: an earlier engine, whose statements hold
 //                   unless they are stated again
 //   split, per_layer, per_stage            a mapping each, with its source
-//   runs, memory, kernels, communication   lists of statements: fields with their source; a field is stated once
+//   runs, memory, kernels, communication   lists of statements: fields with their source. A field is stated
+//                   once, or once an era. `since` is the first version of the engine for which a statement holds.
+//                   `until` is the last one of which its source speaks (base/era.h)
 //   options[]       name, note, and statements that hold if the option is switched on: kernels, communication,
 //                   memory. Engines that are `like` another one have its options
 //
 // The reader is strict and reports errors with their place. Unknown keys and words, statements without a source, and
-// fields or engines stated twice are errors. So are layers that may differ in a pipeline whose stages may not.
+// fields of one era or engines stated twice are errors. So are layers that may differ in a pipeline whose stages may
+// not.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/document.h"
+#include "base/era.h"
 #include "espalier/result.h"
 #include "plan/engine.h"
 
 namespace espalier {
 
-/// Holds the engines of a file, and the statements of their options.
+/// Holds the engines of a file in the newest era that is known, and the statements of their options.
 struct EngineFile {
   std::vector<EngineModel> engines;
+  std::vector<base::Node> entries;  ///< the entry of each engine
   std::shared_ptr<const base::Document> document;
   std::vector<std::vector<base::Node>> options;  ///< lists each engine's, in the order of EngineModel::options
 };
 Result<EngineFile> read_engines(std::string_view yaml, const std::string& where);
 
-/// Returns an engine of the file with some of its options switched on. `options` are rising indexes into
-/// EngineModel::options; the statements of a later option replace those of an earlier one.
-EngineModel with_options(const EngineFile& file, const EngineModel& engine, const std::vector<std::size_t>& options);
+/// Returns an engine of the file at a version (none: the newest known) with some of its options switched on. `options`
+/// are rising indexes into EngineModel::options; the statements of a later option replace those of an earlier one.
+/// Statements that it inherits (`like`) are the newest of the other engine, whose versions are its own.
+EngineModel with_options(const EngineFile& file, const EngineModel& engine, const std::vector<std::size_t>& options,
+                         const std::optional<base::Version>& version = std::nullopt);
 
 }  // namespace espalier

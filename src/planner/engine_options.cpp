@@ -143,7 +143,7 @@ bool changes_numerics(const EngineModel& engine, const std::vector<std::string>&
 
 std::vector<OptionAnswer> option_answers(const Job& job, const EngineModel& engine, const PlannerOptions& options,
                                          const search::Outcome& uniform, std::int64_t answer_ns) {
-  if (job.engine_model || job.calibration || engine.name != engine.base) return {};
+  if (job.engine_model || job.calibration || engine.name.find('+') != std::string::npos) return {};
   Job own = job;
   own.search.kind = SpaceKind::uniform;
   const OptionSearch q{own, engine, options, uniform};

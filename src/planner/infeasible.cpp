@@ -161,7 +161,7 @@ std::string text_of(const Relief& relief, const EngineModel& with) {
 
 /// Returns "engine: fsdp2+chunked-loss with search.fix.offload: activations would fit (52.7 GiB a device)".
 std::string by_options_or_offload(const Job& job, const EngineModel& engine, std::int64_t limit, Watch& watch) {
-  if (job.engine_model || job.calibration || engine.name != engine.base) return "";
+  if (job.engine_model || job.calibration || engine.name.find('+') != std::string::npos) return "";
   for (const Relief& relief : reliefs(job, engine)) {
     const EngineModel* with = find_engine(name_with(engine, relief.options));
     if (with == nullptr || watch.stopped()) continue;
