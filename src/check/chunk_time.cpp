@@ -87,14 +87,14 @@ class PlanClock {
     const auto one = [&](const RankGroup& shard, const RankGroup& replicas, double bytes) {
       if (bytes <= 0) return 0.0;
       if (!g.sharded) {
-        const double bucket = s.overlap.grad_reduce && most() ? view_.engine.communication.reduce_bucket_bytes : 0;
+        const double bucket = s.overlap.grad_reduce && most() ? view_.engine.eager.reduce_bucket_bytes : 0;
         return bucket > 0 && bytes > bucket ? bytes / bucket * data_.reduce(shard, bucket, Sizes::any)
                                             : data_.reduce(shard, bytes, Sizes::any);
       }
       double time = data_.reduce(replicas, bytes / static_cast<double>(shard.size), Sizes::any);
       if (s.zero == ZeroStage::optimizer)
-        time += view_.engine.communication.zero1_all_reduces ? data_.reduce(shard, bytes, Sizes::any)
-                                                             : data_.gather(shard, bytes, Sizes::any);
+        time += view_.engine.eager.zero1_all_reduces ? data_.reduce(shard, bytes, Sizes::any)
+                                                     : data_.gather(shard, bytes, Sizes::any);
       return time;
     };
     return one(g.shard, g.replicas, dense) + one(g.expert_shard, g.expert_replicas, expert);
@@ -327,13 +327,13 @@ class PlanClock {
     const double parts = message_parts(view_, sender.strategy);
     double time = plain_.message(sender, from, to, bytes / parts);
     if (parts > 1) time += tensor_.gather(tensor_.tensor(sender), bytes);
-    return time + view_.engine.communication.message_host_calls * kernels_.call + view_.engine.communication.message_block_s;
+    return time + view_.engine.eager.message_host_calls * kernels_.call + view_.engine.eager.message_block_s;
   }
 
   /// Returns the bytes that the update of `e` moves.
   [[nodiscard]] double update_bytes(const Strategy& s, const StageElements& e) const {
     const double held = divided(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
-    const double whole = view_.engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
+    const double whole = view_.engine.eager.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
     // The host has the gradients.
     if (offloads_parameters(s.offload)) return 0;
     if (offloads_optimizer(s.offload)) return (whole > 0 ? 0.0 : held * bytes_.gradient) + whole;  // the norm alone
@@ -444,8 +444,8 @@ double unlike_message_s(const View& view, std::size_t c, double sent, double tak
   const View here = view_on(view, static_cast<std::size_t>(to));
   const double call = Kernels(here).call;
   const double other = Kernels(view_on(view, static_cast<std::size_t>(from))).call;
-  const double calls = view.engine.communication.message_host_calls;
-  time += view.engine.communication.message_block_s;
+  const double calls = view.engine.eager.message_host_calls;
+  time += view.engine.eager.message_block_s;
   time += calls * (end == End::least ? std::min(call, other) : call + other);
   if (end == End::least || parts <= 1) return time;
   const View under = view_of(here, receiver);

@@ -66,7 +66,7 @@ class LayerClock {
     }
     const double wait = end_ == End::most ? e_.coefficients.collective_wait_s : 0;
     const double network = end_ == End::most ? e_.coefficients.network_wait_s : 0;
-    const double launch = e_.measured != nullptr ? 0 : k_.launch * e_.kernels.eager_launches;
+    const double launch = e_.measured != nullptr ? 0 : k_.launch * e_.eager.eager_launches;
     LayerTime t;
     t.forward =
         std::max(forward_ + exposed_forward_ + network * waits_forward_, launch * starts_forward_ + wait * waits_forward_);
@@ -144,10 +144,10 @@ class LayerClock {
   [[nodiscard]] bool fused() const { return e_.memory.activations == ActivationPolicy::fused_attention; }
   /// Returns the seconds to accumulate weight gradients in a pass of its own, unless the product adds them up itself.
   [[nodiscard]] double accumulate(double parameters) const {
-    return e_.kernels.fused_gradient_accumulation ? 0 : k_.move(parameters * (k_.a + 2.0 * e_.memory.states.gradient));
+    return e_.eager.fused_gradient_accumulation ? 0 : k_.move(parameters * (k_.a + 2.0 * e_.memory.states.gradient));
   }
   [[nodiscard]] double accumulated_bytes() const {
-    return e_.kernels.fused_gradient_accumulation ? 2.0 * e_.memory.states.gradient : 0;
+    return e_.eager.fused_gradient_accumulation ? 2.0 * e_.memory.states.gradient : 0;
   }
 
   void add_linear(const Operator& op) {
@@ -488,7 +488,7 @@ LayerTime most_of_partitioned(const View& view, const Kernels& k, const FabricTi
   for (const Operator& op : kind.operators) {
     const double bytes = k.a * tokens * static_cast<double>(op.in + op.out) + 4.0 * static_cast<double>(op.parameters);
     // Launches of temporal steps.
-    const double starts = 32 * (k.floor + k.launch * view.engine.kernels.eager_launches);
+    const double starts = 32 * (k.floor + k.launch * view.engine.eager.eager_launches);
     moved += 2 * fabric.gather(group, bytes, Sizes::any) + 32 * fabric.gather(group, 1, Sizes::any) + starts;
   }
   t.forward += moved;

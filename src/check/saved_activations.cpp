@@ -57,7 +57,7 @@ LayerOnRank layer_of(const View& view, const LayerKind& kind, RecomputeKind reco
   layer.loss_tokens = view.engine.memory.loss.chunk;
   layer.loss_parts = view.engine.memory.loss.chunks;
   layer.eager_gate = view.engine.memory.eager_gate;
-  layer.rotated_copies = view.engine.memory.copies_rotated ? 2 : 1;
+  layer.rotated_copies = view.engine.eager.copies_rotated ? 2 : 1;
   layer.fused = view.engine.memory.activations == ActivationPolicy::fused_attention;
   if (recompute == RecomputeKind::selective && kind.role == LayerRole::block) layer.again = modules_of(view);
   const EngineMemory& memory = view.engine.memory;

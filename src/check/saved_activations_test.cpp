@@ -65,9 +65,9 @@ TEST(Transients, OutputsThatWaitForTheirCollectives) {
   p.view.stages = 1;
   p.view.microbatches = 8;
   const std::int64_t without = buffer_bytes_per_stage(p.view).front(), block = 2 * 256 * (64 + 64);
-  p.view.engine.memory.queued_blocks = 29;
+  p.view.engine.eager.queued_blocks = 29;
   EXPECT_EQ(buffer_bytes_per_stage(p.view).front(), without + 4 * block);
-  p.view.engine.memory.queued_blocks = 3;
+  p.view.engine.eager.queued_blocks = 3;
   EXPECT_EQ(buffer_bytes_per_stage(p.view).front(), without + 3 * block);
   p.view.microbatches = 1;
   EXPECT_EQ(buffer_bytes_per_stage(p.view).front(), without + 2 * block);
@@ -79,12 +79,12 @@ TEST(Transients, OutputsThatWaitUnderAPipeline) {
   Problem p(gpt(2), tensor_parallel(4, SequenceParallel::megatron), ActivationPolicy::fused_attention, 256, 1);
   p.view.stages = p.plan.only_pipeline().schedule.stages = 4;
   p.view.microbatches = p.plan.only_pipeline().schedule.microbatches = 8;
-  p.view.engine.memory.queued_blocks = 29;
+  p.view.engine.eager.queued_blocks = 29;
   const auto of_first = [&](std::int32_t stage) {
     p.view.stage_of = {stage};
-    p.view.engine.memory.queued_blocks = 0;
+    p.view.engine.eager.queued_blocks = 0;
     const std::int64_t without = buffer_bytes_per_stage(p.view)[static_cast<std::size_t>(stage)];
-    p.view.engine.memory.queued_blocks = 29;
+    p.view.engine.eager.queued_blocks = 29;
     return buffer_bytes_per_stage(p.view)[static_cast<std::size_t>(stage)] - without;
   };
   const std::int64_t block = 2 * 256 * (64 + 64);
@@ -111,7 +111,7 @@ TEST(SavedActivations, EverySecondProductRunsAgain) {
 TEST(SavedActivations, RotatedCopies) {
   Problem p(gpt(1), {}, ActivationPolicy::fused_attention, 1, 1);
   const std::int64_t once = p.block(RecomputeKind::none);
-  p.view.engine.memory.copies_rotated = true;
+  p.view.engine.eager.copies_rotated = true;
   EXPECT_EQ(p.block(RecomputeKind::none), once + 2 * 2 * 64);
 }
 

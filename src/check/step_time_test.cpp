@@ -35,7 +35,7 @@ TEST(Kernels, CallsAroundMessagesAreBareLaunches) {
   EXPECT_NEAR(Kernels(view).launch, 108e-6, 1e-12);
   EXPECT_NEAR(Kernels(view).call, 6e-6, 1e-12);
   const StepTimeRange quiet = step_time(view, c.program);
-  view.engine.communication.message_host_calls = 100;
+  view.engine.eager.message_host_calls = 100;
   const StepTimeRange talks = step_time(view, c.program);  // one message in each direction
   EXPECT_NEAR(static_cast<double>(talks.least_ns - quiet.least_ns), 2 * 600e3, 1e3);
 }

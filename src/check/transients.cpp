@@ -208,7 +208,7 @@ std::int64_t score_buffer_of(const View& view, const LayerKind& kind) {
 /// Returns the bytes that row linears of a stage output before they are scattered, for the passes and blocks that the
 /// host may have started ahead of the device.
 std::int64_t outputs_ahead(const View& view, std::size_t stage) {
-  const std::int64_t most = view.engine.memory.queued_blocks;
+  const std::int64_t most = view.engine.eager.queued_blocks;
   if (most == 0) return 0;
   double bytes = 0;
   std::int64_t blocks = 0;

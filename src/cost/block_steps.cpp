@@ -99,7 +99,7 @@ class BlockSteps {
       weight += c.backward_weight.kernels;
     }
     const double launch =
-        context.engine->measured != nullptr ? 0.0 : context.device.rates.launch * context.engine->kernels.eager_launches;
+        context.engine->measured != nullptr ? 0.0 : context.device.rates.launch * context.engine->eager.eager_launches;
     steps_.forward.host_s = launch * forward;
     steps_.backward.host_s = launch * (input + weight);
     steps_.backward_input.host_s = launch * input;

@@ -147,7 +147,7 @@ std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std:
 
 double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
   const double elements = own_elements(e, s).trained;
-  const double whole = engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
+  const double whole = engine.eager.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
   // Under offload the device computes only the norm, and nothing of gradients that lie on the host.
   if (offloads_parameters(s.offload)) return 0;
   if (offloads_optimizer(s.offload)) return elements * (whole > 0 ? 0.0 : p.gradient) + whole;

@@ -209,11 +209,11 @@ void each_reduction(const Sharing& x, double dense, double expert, double bucket
     if (bytes <= 0) return;
     if (!x.groups.sharded) {
       emit(StepMessage{CollectiveKind::all_reduce, shard_kind, shard, bytes,
-                       x.s.overlap.grad_reduce ? x.c.engine->communication.reduce_bucket_bytes : 0.0});
+                       x.s.overlap.grad_reduce ? x.c.engine->eager.reduce_bucket_bytes : 0.0});
       return;
     }
     if (x.s.zero == ZeroStage::optimizer)
-      emit(StepMessage{x.c.engine->communication.zero1_all_reduces ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter,
+      emit(StepMessage{x.c.engine->eager.zero1_all_reduces ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter,
                        shard_kind, shard, bytes, 0});
     emit(StepMessage{CollectiveKind::all_reduce, replica_kind, replica, bytes / static_cast<double>(shard.size), 0});
   };

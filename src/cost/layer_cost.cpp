@@ -47,7 +47,7 @@ LayerCost cost_in(const LayerPricing& x, const LayerKind& kind) {
   cost.transient = transient_activations(kind, x.g, x.c.engine->memory.activations);
   if (x.c.engine->memory.keeps_score_buffer && x.c.engine->memory.activations == ActivationPolicy::megatron_2022_unfused)
     cost.buffer_bytes = score_buffer(kind, x.g);
-  if (x.c.engine->memory.queued_blocks > 0) cost.scattered_bytes = scattered_outputs(kind, x.g);
+  if (x.c.engine->eager.queued_blocks > 0) cost.scattered_bytes = scattered_outputs(kind, x.g);
   if (!kind.backward) forward_alone(cost);
   return cost;
 }
@@ -79,7 +79,7 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   // For one sample [batch, sequence] and [sequence, batch] are the same.
   g.copies_attention_output = engine.memory.copies_attention_output && micro_batch > 1;
   g.eager_gate = engine.memory.eager_gate;
-  g.copies_rotated = engine.memory.copies_rotated;
+  g.copies_rotated = engine.eager.copies_rotated;
   g.offloaded = offloads_activations(s.offload) ? offloaded_share(engine, *w.model) : 0.0;
   g.weighs_inside_experts = engine.memory.weighs_inside_experts;
   g.again = s.recompute.modules.any() ? s.recompute.modules : engine.memory.selective;

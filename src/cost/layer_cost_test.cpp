@@ -234,7 +234,7 @@ LayerCost cost_with(const EngineModel& engine, const LayerKind& kind, const Stra
 // of the accumulated one.
 TEST(LayerCost, GradientsAccumulatedByAPassOfTheirOwn) {
   EngineModel engine = plain_engine("generic");
-  engine.kernels.fused_gradient_accumulation = false;
+  engine.eager.fused_gradient_accumulation = false;
   EXPECT_EQ(cost_with(engine, mlp(), {}, round_cluster(1)).backward.compute_ns, 4 * kGemm + std::llround(2 * 163.84));
 }
 
@@ -256,7 +256,7 @@ TEST(LayerCost, CollectivesOfBlockingStagesWait) {
   EngineModel engine = plain_engine("generic");
   engine.coefficients.collective_wait_s = 100e-6;
   EXPECT_EQ(cost_with(engine, mlp(), tp(2), two_nodes(2), 2).forward.other_ns, 0);
-  engine.communication.message_host_calls = 30;
+  engine.eager.message_host_calls = 30;
   EXPECT_EQ(cost_with(engine, mlp(), tp(2), two_nodes(2), 2).forward.duration_ns(), 200000);
   EXPECT_EQ(cost_with(engine, mlp(), tp(2), two_nodes(2), 1).forward.other_ns, 0);
   EXPECT_EQ(cost_with(engine, mlp(), tp(2), round_cluster(4), 2).forward.other_ns, 0);

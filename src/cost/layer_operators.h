@@ -23,12 +23,12 @@ namespace espalier::cost {
 /// read again and added in one pass.
 template <class Sum>
 void accumulate(Sum& sum, const LayerPricing& x, double parameters) {
-  if (x.c.engine->kernels.fused_gradient_accumulation) return;
+  if (x.c.engine->eager.fused_gradient_accumulation) return;
   sum.weight(
       memory_bound_s(x.c.device.rates, parameters * (x.c.workload.element_bytes + 2.0 * x.c.engine->memory.states.gradient)));
 }
 inline double accumulated_bytes(const LayerPricing& x) {
-  return x.c.engine->kernels.fused_gradient_accumulation ? 2.0 * x.c.engine->memory.states.gradient : 0.0;
+  return x.c.engine->eager.fused_gradient_accumulation ? 2.0 * x.c.engine->memory.states.gradient : 0.0;
 }
 
 /// Adds the low-rank adapters of a frozen linear of m tokens, n output and k input features on this rank. Each pair
@@ -411,7 +411,7 @@ struct LayerWaits {
 template <class Sum>
 LayerWaits waits_of(const Sum& sum, const LayerPricing& x) {
   const EngineModel& e = *x.c.engine;
-  const double launch = e.measured != nullptr ? 0.0 : x.c.device.rates.launch * e.kernels.eager_launches;
+  const double launch = e.measured != nullptr ? 0.0 : x.c.device.rates.launch * e.eager.eager_launches;
   const double wait = x.pipeline_crosses_nodes ? e.coefficients.collective_wait_s : 0.0;
   const double wait_forward = wait * static_cast<double>(sum.waits_forward),
                wait_input = wait * static_cast<double>(sum.waits_input);

@@ -61,7 +61,7 @@ PricedTraffic traffic(const LayerPricing& x, double bytes, std::int32_t times = 
 /// Returns whether ranks of a tensor group wait for each other's hosts: the engine does so, and neighbouring stages
 /// are on different nodes.
 inline bool waits_for_hosts(const Fabric& fabric, const EngineModel& engine, const Strategy& s, std::int32_t stages) {
-  return engine.coefficients.collective_wait_s > 0 && engine.communication.message_host_calls > 0 &&
+  return engine.coefficients.collective_wait_s > 0 && engine.eager.message_host_calls > 0 &&
          pipeline_crosses(fabric.placing(), s, stages, fabric.node_levels);
 }
 

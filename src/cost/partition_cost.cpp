@@ -245,7 +245,7 @@ void PartitionCosts::linear(PartitionCost& cost, const Local& local) {
   const auto& engine = *context_->engine;
   const double gradient = engine.memory.states.gradient;
   // Steps after the first add to the sum that is there, so they read it as well.
-  const double accumulated = engine.kernels.fused_gradient_accumulation ? 2 * gradient * in * out : 0;
+  const double accumulated = engine.eager.fused_gradient_accumulation ? 2 * gradient * in * out : 0;
   std::int64_t forward_buffers = 0, backward_buffers = 0;
   if (engine.measured != nullptr) {
     linear_steps(cost, local, forward_buffers, backward_buffers);
@@ -257,7 +257,7 @@ void PartitionCosts::linear(PartitionCost& cost, const Local& local) {
             gemm_s(d, d.gemm_wide, m, in, out, local.a, local.a * m * in), backward_buffers);
   run_steps(cost.backward_weight, Phase::gradient, local, gemm_s(d, d.gemm_wide, out, in, m, local.a, accumulated),
             gemm_s(d, d.gemm_wide, out, in, m, local.a, std::max(accumulated, local.a * in * out)), backward_buffers);
-  if (!engine.kernels.fused_gradient_accumulation) {
+  if (!engine.eager.fused_gradient_accumulation) {
     cost.backward_weight.compute += memory_bound_s(d, in * out * (local.a + 2 * gradient));
     ++cost.backward_weight.kernels;
   }

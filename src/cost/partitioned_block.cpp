@@ -91,7 +91,7 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
   }
   const double launch = costs.context().engine->measured != nullptr  // measured times include launches
                             ? 0.0
-                            : costs.context().device.rates.launch * costs.context().engine->kernels.eager_launches;
+                            : costs.context().device.rates.launch * costs.context().engine->eager.eager_launches;
   const auto phase = [&](const PhaseSeconds& p, double moved) {
     PhaseTime t;
     t.compute_ns = round_ns(p.compute);

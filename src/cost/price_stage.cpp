@@ -45,7 +45,7 @@ std::int64_t largest_buffer(Pricing& p, std::int32_t stage) {
 
 /// Returns the bytes of outputs that wait for their collectives while the host runs ahead.
 std::int64_t queued_outputs(Pricing& p, std::int32_t stage) {
-  const std::int32_t most = p.c.engine->memory.queued_blocks;
+  const std::int32_t most = p.c.engine->eager.queued_blocks;
   if (most == 0) return 0;
   std::int64_t bytes = 0, blocks = 0;
   for (std::size_t c = 0; c < p.chunks.size(); ++c) {
@@ -69,7 +69,7 @@ std::int64_t part_of(std::int64_t bytes, double share) {
 bool like_before(Pricing& p, std::int32_t i) {
   if (i == 0 || i == p.structure.schedule.stages - 1) return false;
   if (p.c.engine->memory.keeps_score_buffer) return false;  // layers that hold the same may reach differently far
-  if (p.c.engine->memory.queued_blocks > 0) return false;   // the host runs further ahead on an earlier stage
+  if (p.c.engine->eager.queued_blocks > 0) return false;    // the host runs further ahead on an earlier stage
   const Shares &a = p.held(i), &b = p.held(i - 1);
   if (a.size() != 1 || b.size() != 1 || a.front().under != b.front().under) return false;
   if (a.front().under->s.offload != Offload::none) return false;  // its own backward pass decides what is hidden

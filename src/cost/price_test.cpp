@@ -86,7 +86,7 @@ TEST(Price, OutputsThatWaitBehindTheQueue) {
   four.microbatches = 8;
   EngineModel engine = plain_engine("generic");
   const auto buffers = [&](std::int32_t queued, std::size_t stage) {
-    engine.memory.queued_blocks = queued;
+    engine.eager.queued_blocks = queued;
     return timed(8, s, four, round_cluster(8), engine).timing.stages[stage].memory.communication_buffers;
   };
   const std::int64_t block = 1000 * 64 * 2;
@@ -168,7 +168,7 @@ TEST(Price, GradientsAreFreedOnceTheyAreReduced) {
 // Where the engine does not scatter, the whole is all-reduced: twice as long.
 TEST(Price, ZeroOneByAllReduce) {
   EngineModel engine = plain_engine("generic");
-  engine.communication.zero1_all_reduces = true;
+  engine.eager.zero1_all_reduces = true;
   Strategy s;
   s.dp = 2;
   s.zero = ZeroStage::optimizer;
@@ -206,7 +206,7 @@ TEST(Price, HostWorkOfTheStepIsKeptApart) {
 // half.
 TEST(Price, PassesOverWholeGradients) {
   EngineModel engine = plain_engine("generic");
-  engine.kernels.whole_gradient_bytes = 16;
+  engine.eager.whole_gradient_bytes = 16;
   Strategy s;
   s.dp = 2;
   s.zero = ZeroStage::optimizer;
@@ -218,7 +218,7 @@ TEST(Price, PassesOverWholeGradients) {
 // The host at both ends accompanies messages: 30 calls of 1 µs, bare ones, whatever modules cost the host.
 TEST(Price, MessagesWithShapesFirst) {
   EngineModel engine = plain_engine("generic");
-  engine.communication.message_host_calls = 30;
+  engine.eager.message_host_calls = 30;
   engine.kernels.host_launches = 9;
   engine.coefficients.launch = 2;
   Schedule two;

@@ -32,7 +32,7 @@ std::int64_t scattered_outputs(const LayerKind& kind, const LayerGeometry& g);
 std::int32_t queued_passes(const Schedule& schedule, std::int32_t stage);
 
 /// Returns the queued bytes of a stage whose `blocks` layers with such outputs write `bytes` in one pass. `most` is
-/// EngineMemory::queued_blocks.
+/// EngineEager::queued_blocks.
 std::int64_t queued_bytes(std::int64_t bytes, std::int64_t blocks, std::int32_t passes, std::int32_t most);
 
 }  // namespace espalier::cost

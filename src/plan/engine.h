@@ -80,13 +80,6 @@ struct EngineMemory {
   /// FlashAttention-2 returns [batch, sequence, …]. If layers are [sequence, batch, …], the output projection keeps a
   /// copy of it.
   bool copies_attention_output = false;
-  /// Queries and keys are rotated into new tensors, while values are a view into the whole product of all three. So
-  /// queries and keys are kept twice.
-  bool copies_rotated = false;
-  /// Counts the blocks that the host launches ahead of the device. The outputs of their row linears, before they are
-  /// reduced and scattered, are used on the stream of the collective. So their memory cannot be reused before the
-  /// device is done (cost/queued_outputs.h). 0: it can.
-  std::int32_t queued_blocks = 0;
   /// Under offload of activations, blocks keep this share of their activations for the backward pass in host memory.
   /// `blocks_on_device` blocks of the model keep theirs on the device (spread over all blocks, as the copies are).
   double offloaded_activations = 1;
@@ -114,8 +107,6 @@ struct EngineMemory {
 /// Describes the kernels that it launches, and their host cost.
 struct EngineKernels {
   AttentionKernel attention_kernel = AttentionKernel::vendor;
-  /// The GEMM adds weight gradients to the accumulated ones, without a separate pass.
-  bool fused_gradient_accumulation = true;
   double host_launches = 1.0;  ///< host time per kernel in bare launches: 1 from a graph, 9 for eager PyTorch
   /// The share of the host time of kernels outside routed experts (attention, norms, router, preparation of the
   /// dispatch) that remains; 0 if CUDA graphs replay them. The device time of a kernel stays.
@@ -123,12 +114,8 @@ struct EngineKernels {
   /// Experts run one after the other, each of their linears in a separate module; the time of this is not predicted.
   bool looped_experts = false;
   bool fused_experts = false;        ///< casts and activation of routed experts run inside their grouped products
-  double eager_launches = 1.0;       ///< kernels of a layer relative to the operator table, if operators are split further
   double elementwise_traffic = 1.0;  ///< bytes of memory-bound operators (and copies), relative to the operator table
   double loss_forward_bytes = 14, loss_backward_bytes = 6;  ///< bytes per logit that the loss moves
-  /// Counts the bytes per element of the rank's whole gradient that are moved once a step (clipping, zeroing), with
-  /// or without ZeRO.
-  double whole_gradient_bytes = 0;
   /// With ZeRO ≥ 2, counts the bytes per gathered parameter and per gradient on top of the collectives: copies into
   /// and out of the buffers, casts, averaging.
   double gather_copy_bytes = 0, reduce_copy_bytes = 0;
@@ -138,20 +125,12 @@ struct EngineKernels {
 struct EngineCommunication {
   /// Messages between stages that all tensor-parallel ranks hold are sent in tp parts, and the receivers gather them.
   bool scattered_messages = false;
-  /// Counts the host calls at each end of a pipeline message that the stage waits for (shapes sent first). The unit
-  /// is a bare launch: these are driver calls, not modules of a framework.
-  std::int32_t message_host_calls = 0;
-  /// Holds the seconds for which each pipeline message blocks both stages in addition to the calls, whatever its size
-  /// (observed in runs of nanotron).
-  double message_block_s = 0;
-  double reduce_bucket_bytes = 0;  ///< gradients on the wire per bucket when reduction overlaps; 0 = a layer
   /// Token copies for several experts of one node (or, inside a node, of one rank) are sent once (DeepEP, HybridEP).
   bool deduplicates_dispatch = false;
   /// All-to-alls of experts overlap with the compute of another micro-batch (DualPipe,
   /// --overlap-moe-expert-parallel-comm). Each of the four of a layer overlaps with a quarter of its forward
   /// and backward compute.
   bool overlaps_experts = false;
-  bool zero1_all_reduces = false;  ///< ZeRO 1 all-reduces gradients instead of scattering them
   /// Under offload, gradients move to the host during the backward pass, and parameters return during
   /// the host's update.
   bool overlaps_offload = false;
@@ -160,6 +139,32 @@ struct EngineCommunication {
   /// A rank keeps its own tile of a weight while tiles of a partitioned linear circulate (P_{2^k×2^k}). So no tile is
   /// returned after the backward, and the last tile of the forward is held until then.
   bool weights_stay = false;
+};
+
+/// Describes a runtime in plain PyTorch, kernel by kernel from Python. Nothing is fused, and messages announce their
+/// shapes. Gradients are added up, clipped and reduced by code of its own. The defaults are those of other engines.
+/// Only nanotron states these fields so far; any other engine can.
+struct EngineEager {
+  /// Queries and keys are rotated into new tensors, while values are a view into the whole product of all three. So
+  /// queries and keys are kept twice.
+  bool copies_rotated = false;
+  /// Counts the blocks that the host launches ahead of the device. The outputs of their row linears, before they are
+  /// reduced and scattered, are used on the stream of the collective. So their memory cannot be reused before the
+  /// device is done (cost/queued_outputs.h). 0: it can.
+  std::int32_t queued_blocks = 0;
+  double eager_launches = 1.0;  ///< kernels of a layer relative to the operator table, if operators are split further
+  /// The GEMM adds weight gradients to the accumulated ones, without a separate pass.
+  bool fused_gradient_accumulation = true;
+  /// Counts the bytes per element of the rank's whole gradient that are moved once a step (clipping, zeroing), with
+  /// or without ZeRO.
+  double whole_gradient_bytes = 0;
+  bool zero1_all_reduces = false;  ///< ZeRO 1 all-reduces gradients instead of scattering them
+  double reduce_bucket_bytes = 0;  ///< gradients on the wire per bucket when reduction overlaps; 0 = a layer
+  /// Counts the host calls at each end of a pipeline message that the stage waits for (shapes sent first). The unit
+  /// is a bare launch: these are driver calls, not modules of a framework.
+  std::int32_t message_host_calls = 0;
+  /// Holds the seconds for which each pipeline message blocks both stages in addition to the calls, whatever its size.
+  double message_block_s = 0;
 };
 
 /// Describes a mode that a run can switch on in addition to its degrees: statements that replace those of the engine.
@@ -194,6 +199,7 @@ struct EngineModel {
   EngineMemory memory;
   EngineKernels kernels;
   EngineCommunication communication;
+  EngineEager eager;
   FrameworkCoefficients coefficients;    ///< fitted; see above
   std::optional<base::Version> version;  ///< the version that the name states; none: the newest known
   /// Holds the figures of data/facts.yaml for the engine.
@@ -223,7 +229,7 @@ std::string engine_suggestion(std::string_view word);
 std::string_view base_engine(std::string_view name);
 /// Returns the host seconds of a pipeline message at each end; `call_s` is a bare launch.
 inline double message_host_s(const EngineModel& engine, double call_s) {
-  return engine.communication.message_host_calls * call_s + engine.communication.message_block_s;
+  return engine.eager.message_host_calls * call_s + engine.eager.message_block_s;
 }
 /// Returns the name of the engine whose fitted coefficients `engine` uses.
 inline const std::string& fitted_engine(const EngineModel& engine) {

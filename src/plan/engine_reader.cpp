@@ -159,8 +159,6 @@ void read_memory(Reader& r, EngineMemory& e) {
   if (r.has("loss")) read_loss(r.child("loss", true), e.loss);
   if (r.has("workspace")) read_workspace(r.child("workspace", true), e.workspace);
   read_flag(r, "copies_attention_output", e.copies_attention_output);
-  read_flag(r, "copies_rotated", e.copies_rotated);
-  read_count(r, "queued_blocks", e.queued_blocks);
   read_real(r, "offloaded_activations", 1, e.offloaded_activations);
   read_count(r, "blocks_on_device", e.blocks_on_device);
   read_flag(r, "eager_gate", e.eager_gate);
@@ -180,27 +178,32 @@ void read_kernels(Reader& r, EngineKernels& e) {
   read_real(r, "graphed_launches", 1, e.graphed_launches);
   read_flag(r, "looped_experts", e.looped_experts);
   read_flag(r, "fused_experts", e.fused_experts);
-  read_real(r, "eager_launches", 1000, e.eager_launches);
-  read_flag(r, "fused_gradient_accumulation", e.fused_gradient_accumulation);
   read_real(r, "elementwise_traffic", 100, e.elementwise_traffic);
   read_real(r, "loss_forward_bytes", 1000, e.loss_forward_bytes);
   read_real(r, "loss_backward_bytes", 1000, e.loss_backward_bytes);
-  read_real(r, "whole_gradient_bytes", 1000, e.whole_gradient_bytes);
   read_real(r, "gather_copy_bytes", 1000, e.gather_copy_bytes);
   read_real(r, "reduce_copy_bytes", 1000, e.reduce_copy_bytes);
 }
 
 void read_communication(Reader& r, EngineCommunication& e) {
   read_flag(r, "scattered_messages", e.scattered_messages);
-  read_count(r, "message_host_calls", e.message_host_calls);
-  read_real(r, "message_block_s", 60, e.message_block_s);
-  read_real(r, "reduce_bucket_bytes", 1e12, e.reduce_bucket_bytes);
   read_flag(r, "deduplicates_dispatch", e.deduplicates_dispatch);
   read_flag(r, "overlaps_experts", e.overlaps_experts);
-  read_flag(r, "zero1_all_reduces", e.zero1_all_reduces);
   read_flag(r, "blocking_tensor", e.blocking_tensor);
   read_flag(r, "weights_stay", e.weights_stay);
   read_flag(r, "overlaps_offload", e.overlaps_offload);
+}
+
+void read_eager(Reader& r, EngineEager& e) {
+  read_flag(r, "copies_rotated", e.copies_rotated);
+  read_count(r, "queued_blocks", e.queued_blocks);
+  read_real(r, "eager_launches", 1000, e.eager_launches);
+  read_flag(r, "fused_gradient_accumulation", e.fused_gradient_accumulation);
+  read_real(r, "whole_gradient_bytes", 1000, e.whole_gradient_bytes);
+  read_flag(r, "zero1_all_reduces", e.zero1_all_reduces);
+  read_real(r, "reduce_bucket_bytes", 1e12, e.reduce_bucket_bytes);
+  read_count(r, "message_host_calls", e.message_host_calls);
+  read_real(r, "message_block_s", 60, e.message_block_s);
 }
 
 /// Holds the statements of one part in the order of their eras, which is that of the file within an era.
@@ -328,6 +331,7 @@ void read_parts(Reader& r, const std::optional<base::Version>& version, EngineMo
   read_part(r, "memory", version, e.memory, read_memory);
   read_part(r, "kernels", version, e.kernels, read_kernels);
   read_part(r, "communication", version, e.communication, read_communication);
+  read_part(r, "eager", version, e.eager, read_eager);
 }
 
 /// Reads the options. An option inherited from another engine (`like`) is replaced by one of the same name.

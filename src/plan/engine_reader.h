@@ -5,11 +5,11 @@
 //   engines[]       name, family, note, and optionally like: an earlier engine, whose statements hold
 //                   unless they are stated again
 //   split, per_layer, per_stage            a mapping each, with its source
-//   runs, memory, kernels, communication   lists of statements: fields with their source. A field is stated
+//   runs, memory, kernels, communication, eager   lists of statements: fields with their source. A field is stated
 //                   once, or once an era. `since` is the first version of the engine for which a statement holds.
 //                   `until` is the last one of which its source speaks (base/era.h)
-//   options[]       name, note, and statements that hold if the option is switched on: kernels, communication,
-//                   memory. Engines that are `like` another one have its options
+//   options[]       name, note, and statements of the same parts that hold if the option is switched on.
+//                   Engines that are `like` another one have its options
 //
 // The reader is strict and reports errors with their place. Unknown keys and words, statements without a source, and
 // fields of one era or engines stated twice are errors. So are layers that may differ in a pipeline whose stages may

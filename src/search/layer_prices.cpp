@@ -12,7 +12,7 @@ constexpr std::size_t kMostPrices = 16'384;  // a few kilobytes each
 /// Returns whether the engine's tensor collectives wait for messages between nodes (coefficients of
 /// cost/layer_cost.cpp).
 bool messages_delay(const EngineModel& engine) {
-  return engine.coefficients.collective_wait_s > 0 && engine.communication.message_host_calls > 0;
+  return engine.coefficients.collective_wait_s > 0 && engine.eager.message_host_calls > 0;
 }
 
 }  // namespace

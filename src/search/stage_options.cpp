@@ -77,7 +77,7 @@ double layers_in_part(const Model& model) {
 /// Returns the least seconds in which the gradients of one layer are reduced.
 double reduction_s(const cost::StrategyCost& x, const cost::LayerCost& layer) {
   if (!reduces_gradients(x.c.workload.experts, x.s)) return 0.0;
-  const double times = x.c.engine->communication.reduce_bucket_bytes > 0 ? kFullRate : layers_in_part(*x.c.workload.model);
+  const double times = x.c.engine->eager.reduce_bucket_bytes > 0 ? kFullRate : layers_in_part(*x.c.workload.model);
   return cost::reduce_bucket_s(x, static_cast<double>(layer.dense_parameters) * times,
                                static_cast<double>(layer.expert_parameters) * times, 1, cost::Cut::any) /
          times;

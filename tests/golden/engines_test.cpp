@@ -54,8 +54,8 @@ void memory_words(const EngineModel& e, Words& w) {
   w.add("workspace.deterministic", e.memory.workspace.deterministic);
   w.add("workspace.transformer_engine", e.memory.workspace.transformer_engine);
   w.add("copies_attention_output", e.memory.copies_attention_output);
-  w.add("copies_rotated", e.memory.copies_rotated);
-  w.add("queued_blocks", e.memory.queued_blocks);
+  w.add("copies_rotated", e.eager.copies_rotated);
+  w.add("queued_blocks", e.eager.queued_blocks);
   w.add("eager_gate", e.memory.eager_gate);
   w.add("allocator_reserve", e.memory.allocator_reserve);
   w.add("vocabulary_multiple", e.memory.vocabulary_multiple);
@@ -66,19 +66,19 @@ void time_words(const EngineModel& e, Words& w) {
   w.add("selective", to_string(e.memory.selective));
   w.add("fuses_norms", e.memory.fuses_norms);
   w.add("host_launches", e.kernels.host_launches);
-  w.add("eager_launches", e.kernels.eager_launches);
-  w.add("fused_gradient_accumulation", e.kernels.fused_gradient_accumulation);
+  w.add("eager_launches", e.eager.eager_launches);
+  w.add("fused_gradient_accumulation", e.eager.fused_gradient_accumulation);
   w.add("elementwise_traffic", e.kernels.elementwise_traffic);
   w.add("loss_forward_bytes", e.kernels.loss_forward_bytes);
   w.add("loss_backward_bytes", e.kernels.loss_backward_bytes);
-  w.add("whole_gradient_bytes", e.kernels.whole_gradient_bytes);
+  w.add("whole_gradient_bytes", e.eager.whole_gradient_bytes);
   w.add("gather_copy_bytes", e.kernels.gather_copy_bytes);
   w.add("reduce_copy_bytes", e.kernels.reduce_copy_bytes);
   w.add("scattered_messages", e.communication.scattered_messages);
-  w.add("message_host_calls", e.communication.message_host_calls);
-  w.add("reduce_bucket_bytes", e.communication.reduce_bucket_bytes);
+  w.add("message_host_calls", e.eager.message_host_calls);
+  w.add("reduce_bucket_bytes", e.eager.reduce_bucket_bytes);
   w.add("deduplicates_dispatch", e.communication.deduplicates_dispatch);
-  w.add("zero1_all_reduces", e.communication.zero1_all_reduces);
+  w.add("zero1_all_reduces", e.eager.zero1_all_reduces);
 }
 
 void restriction_words(const EngineModel& e, Words& w) {
