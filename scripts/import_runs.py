@@ -7,17 +7,18 @@ usage: import_runs.py FROM [TO]       FROM: a folder of *.jsonl with the fields 
        import_runs.py --check [DIR]   check that curating the records of DIR again (default data/runs) changes none
        import_runs.py --plain FILE    the records of FILE as they were before curation, on standard output
 
-Curation adds two fields and changes no other; `curated` names each added field and the words that it is based on:
+Curation adds four fields and changes no other; `curated` names each added field and the words that it is based on:
 
   techniques              names of docs/file-formats.md in the framework, table, notes or recompute field, or switches
                           of `extra`
+  adapter                 rank and targets of LoRA, assumed as the framework's examples have them
+  release                 of the framework, where the table or the framework field names it
   measured.memory_kind    allocated, reserved or nvidia-smi, where only the notes state how a peak was taken.
 
-src/runs/remarks.h holds this table for records as published, which have no such list; tests/cli/curation.py
-compares the two.
+The program reads fields alone, so a record of others is curated before it is validated.
 
-Sources whose licence prevents shipping are left out by name (see data/README.md); give their folder to
-`./dev accuracy --data` instead.
+Sources whose licence prevents shipping are left out of data/runs by name (see data/README.md); curate them into
+another folder, and give that to `./dev accuracy --data`.
 """
 import json
 import pathlib
@@ -80,8 +81,8 @@ def switches(extra):
 
 
 def options_of(record):
-    """Returns engine options (data/engines.yaml) that a Megatron-Bridge recipe switches on, with the key, in the
-    order of src/runs/remarks.cpp."""
+    """Returns engine options (data/engines.yaml) that a Megatron-Bridge recipe switches on, with the key. Graphs
+    without attn in their scope replay only the router, which no option is."""
     extra = record.get("extra")
     recipe = extra.get("recipe") if isinstance(extra, dict) else None
     if not isinstance(recipe, dict):
@@ -125,6 +126,38 @@ def techniques_of(record):
     return out
 
 
+# Framework (beginning, in lower case) -> adapters of its examples, with their source; "": any other.
+ADAPTERS = {
+    "nemo automodel": {"rank": 8, "targets": ["all-linear"],
+                       "source": "LoRA among the record's techniques; assumed: nemo_automodel's examples/llm_finetune, peft: dim 8, target_modules *_proj"},
+    "": {"rank": 8, "targets": ["linear_qkv"],
+         "source": "LoRA among the record's techniques; assumed: NeMo's recipes, llama3_8b.finetune_recipe: dim 8, target_modules [linear_qkv] in performance mode"},
+}
+
+
+def adapter_of(record, techniques):
+    """Returns (adapter, its words) of a record that trains adapters without saying which; None otherwise."""
+    if "lora" not in techniques or "adapter" in record:
+        return None
+    framework = str(record.get("framework", "")).lower()
+    return next(adapter for name, adapter in ADAPTERS.items() if framework.startswith(name)), "techniques: lora"
+
+
+RELEASES = (("table", re.compile(r"^(\d+(?:\.\d+)+) container\b")), ("framework", re.compile(r"^NeMo ?(\d\d\.\d\d(?:\.\d\d)?)")))
+
+
+def release_of(record):
+    """Returns (release, its words) where the record names that of its framework; None otherwise."""
+    if "release" in record:
+        return None
+    for field, pattern in RELEASES:
+        text = record.get(field)
+        found = pattern.match(text) if isinstance(text, str) else None
+        if found:
+            return found.group(1), f"{field}: {found.group(0)}"
+    return None
+
+
 def memory_kind_of(record):
     """Returns (kind, its words) if only the notes state how the peak was taken; None otherwise."""
     extra = record.get("extra") if isinstance(record.get("extra"), dict) else {}
@@ -151,8 +184,9 @@ def plain(record):
     """Returns a record before its curation, without the fields that `curated` names."""
     record = dict(record)
     added = record.pop("curated", {})
-    if "techniques" in added:
-        record.pop("techniques", None)
+    for field in ("techniques", "adapter", "release"):
+        if field in added:
+            record.pop(field, None)
     if "measured.memory_kind" in added:
         record["measured"] = {k: v for k, v in record["measured"].items() if k != "memory_kind"}
     return record
@@ -167,6 +201,9 @@ def curated(record):
     techniques = techniques_of(record) | options_of(record)
     record["techniques"] = list(techniques)
     provenance = {"techniques": techniques}
+    for field, found in (("adapter", adapter_of(record, techniques)), ("release", release_of(record))):
+        if found:
+            record[field], provenance[field] = found
     memory = memory_kind_of(record)
     if memory:
         record["measured"] = {**record.get("measured", {}), "memory_kind": memory[0]}
@@ -200,7 +237,7 @@ def main():
         return
     target = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else RUNS
     for path in sorted(pathlib.Path(sys.argv[1]).glob("*.jsonl")):
-        if any(word in path.name for word in NOT_SHIPPED):
+        if target.resolve() == RUNS and any(word in path.name for word in NOT_SHIPPED):
             print(f"{path.name}: not shipped")
             continue
         records = [curated(r) for r in records_of(path)]

@@ -43,8 +43,7 @@ struct RunMeasurement {
   std::string memory_unit;  ///< "GB", "GiB" or empty (extra.mem_unit)
 };
 
-/// Lists the techniques apart from the degrees, by the names of `techniques`. If a published record has no such list,
-/// its text and its `extra` are searched for them (src/runs/remarks.h).
+/// Lists the techniques apart from the degrees, by the names of `techniques`.
 struct RunTechniques {
   bool lora = false;     ///< only adapters are trained
   bool compile = false;  ///< torch.compile
@@ -56,6 +55,13 @@ struct RunTechniques {
   /// the engine lacks.
   std::vector<std::string> options;
   std::string unknown;  ///< the first name in the list that is not one of these
+};
+
+/// Describes the adapters of a run that trains nothing else (`adapter`).
+struct RunAdapter {
+  std::optional<std::int64_t> rank;
+  std::vector<std::string> targets;
+  std::string source;  ///< where rank and targets are from, if the publication does not state them
 };
 
 /// Describes devices of one kind in a run on unequal nodes: `nodes` of `per_node` devices, or `count` if the nodes
@@ -117,6 +123,8 @@ struct RunRecord {
   std::string sp_kind;  ///< sp as a word: "megatron", "ulysses"
   std::string recompute, precision, schedule, framework, status, tokenizer;
   RunTechniques techniques;
+  RunAdapter adapter;
+  std::string release;         ///< release of the framework, as its version
   bool recipe_stated = false;  ///< extra.recipe: the record itself states which options of its engine were on
   /// Counts the blocks whose activations wait in host memory (extra.recipe.cpu_offloading_num_layers).
   std::optional<std::int64_t> offloaded_blocks;

@@ -114,8 +114,10 @@ FrameworkDefault read_framework(Reader& r) {
     out.table = read_words(recipe, "table");
     out.precision = read_words(recipe, "precision");
     read_default_values(recipe.child("defaults", false), out.defaults);
+    out.era = base::read_era(recipe);
+    out.states_options = recipe.has("options");
     out.options = read_words(recipe, "options");
-    if (!out.options.empty()) out.source = recipe.required_string("source");
+    if (out.states_options) out.source = recipe.required_string("source");
     recipe.finish();
     f.recipes.push_back(std::move(out));
   });

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/era.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
 #include "espalier/result.h"
@@ -47,11 +48,14 @@ struct FrameworkDefault {
   };
   /// Holds a recipe that the framework's authors publish for one model: its defaults come before the framework's own.
   /// It applies where each given list of words (for the model, the device, the table, the precision of the record) is
-  /// mentioned.
+  /// mentioned, and since a release of the framework. Among recipes that apply, the newest at or below the record's
+  /// release counts (base/era.h).
   struct Recipe {
     std::vector<std::string> model, gpu, table, precision;
     std::map<std::string, Value> defaults;
+    base::Era era;
     std::vector<std::string> options;  ///< engine options of a record that does not state its own recipe
+    bool states_options = false;       ///< even none
     std::string source;                ///< source of the options
   };
   /// Describes a state of the engine in all runs of some sources, where all of the bounds hold. 0 and -1 bound

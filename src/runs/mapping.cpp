@@ -5,7 +5,9 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <span>
 
+#include "base/era.h"
 #include "base/facts.h"
 #include "base/format.h"
 #include "base/invariant.h"
@@ -27,14 +29,30 @@ bool is_recipe_of(const job::FrameworkDefault::Recipe& recipe, const RunRecord& 
          holds(record.precision, recipe.precision);
 }
 
+constexpr std::int64_t kMostRank = 1 << 16;  // as of a job
+
+/// Returns the recipe of a record, among those that satisfy `states`: the newest at or below its release. A record
+/// without a release has the recipes of any release. Null where there is none.
+template <class States>
+const job::FrameworkDefault::Recipe* recipe_of(const job::FrameworkDefault& framework, const RunRecord& record,
+                                               const States& states) {
+  struct Row {
+    base::Era era;
+    const job::FrameworkDefault::Recipe* recipe;
+  };
+  const auto release = base::Version::parse(record.release);
+  std::vector<Row> rows;
+  for (const auto& recipe : framework.recipes)
+    if (states(recipe) && is_recipe_of(recipe, record) && (release || !recipe.era.since)) rows.push_back({recipe.era, &recipe});
+  const Row* newest = base::row_at(std::span<const Row>(rows), release);
+  return newest == nullptr ? nullptr : newest->recipe;
+}
+
 /// Returns the published recipe whose options apply to a record that does not state its own; null where there is
 /// none.
 const job::FrameworkDefault::Recipe* published_options(const job::FrameworkDefault* framework, const RunRecord& record) {
   if (framework == nullptr || record.recipe_stated) return nullptr;
-  const auto& all = framework->recipes;
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const auto& r) { return !r.options.empty() && is_recipe_of(r, record); });
-  return found == all.end() ? nullptr : &*found;
+  return recipe_of(*framework, record, [](const auto& recipe) { return recipe.states_options; });
 }
 
 }  // namespace
@@ -66,12 +84,8 @@ void Mapper::used(const char* field, std::string value, std::string source) {
 
 const job::FrameworkDefault::Value* Mapper::framework_default(const char* field) {
   if (!framework_) return nullptr;
-  const auto* table = &framework_->defaults;
-  for (const auto& recipe : framework_->recipes)
-    if (recipe.defaults.contains(field) && is_recipe_of(recipe, r_)) {
-      table = &recipe.defaults;
-      break;
-    }
+  const auto* recipe = recipe_of(*framework_, r_, [&](const auto& r) { return r.defaults.contains(field); });
+  const auto* table = recipe != nullptr ? &recipe->defaults : &framework_->defaults;
   const auto it = table->find(field);
   if (it == table->end()) return nullptr;
   used(field, it->second.value, it->second.source);
@@ -119,6 +133,7 @@ void Mapper::check_status() {
   if (!r_.irregular.empty()) skip("not uniform", cat(r_.irregular, " has several values"));
   if (arguments_ && !arguments_->unsupported.empty()) skip("outside the uniform space", arguments_->unsupported);
   if (!r_.techniques.unknown.empty()) skip("technique unknown", r_.techniques.unknown);
+  if (!r_.release.empty() && !base::Version::parse(r_.release)) skip("release unknown", r_.release);
   // Master weights in host memory change only the update (map_bytes.cpp).
   const bool update_alone = r_.mixture.network.stated() && job::mentions(r_.framework, {"dt-fm"});
   if (r_.techniques.offload && !update_alone && !r_.offloaded_blocks)
@@ -165,7 +180,7 @@ bool Mapper::choose_attention() {
 void Mapper::switch_options_on() {
   std::vector<std::string> on = r_.techniques.options;
   std::string source = "switches of the record's recipe";
-  if (const auto* recipe = published_options(framework_, r_)) {
+  if (const auto* recipe = published_options(framework_, r_); recipe != nullptr && !recipe->options.empty()) {
     on.insert(on.end(), recipe->options.begin(), recipe->options.end());
     source = recipe->source;
   }
@@ -284,15 +299,14 @@ void Mapper::map_training() {
   map_packed();
   t.global_batch = count(r_.global_batch, "global_batch");
   if (r_.techniques.lora) {
-    const bool automodel = base_engine(run_.job.engine) == "nemo-automodel";
-    t.adapter.rank = 8;
-    t.adapter.targets = {automodel ? "all-linear" : "linear_qkv"};
-    used("trained weights", cat("adapters of rank 8 on ", t.adapter.targets.front()),
-         automodel ? "LoRA among the record's techniques; assumed: nemo_automodel's examples/llm_finetune, peft: dim 8, "
-                     "target_modules *_proj"
-                   : "LoRA among the record's techniques; assumed: NeMo's recipes, llama3_8b.finetune_recipe: dim 8, "
-                     "target_modules [linear_qkv] "
-                     "in performance mode");
+    if (r_.adapter.targets.empty()) return skip("adapter missing", "LoRA without the rank and the targets of its adapters");
+    const std::int64_t rank = count(r_.adapter.rank, "adapter.rank");
+    if (skip_) return;
+    if (rank > kMostRank) return skip("unknown adapters", "a rank above 65536");
+    t.adapter.rank = static_cast<std::int32_t>(rank);
+    t.adapter.targets = r_.adapter.targets;
+    if (!r_.adapter.source.empty())
+      used("trained weights", cat("adapters of rank ", rank, " on ", t.adapter.targets.front()), r_.adapter.source);
     if (Status status = mark_trained(run_.job.model, t, "training"); !status.ok())
       return skip("unknown adapters", status.error().found);
   }

@@ -363,7 +363,7 @@ bool recomputes_attention_alone(std::string_view words) {
 
 // ---- remarks ------------------------------------------------------------------------------------------------------
 
-bool says(std::string_view text, const std::vector<std::string>& words, Begins begins) {
+bool says(std::string_view text, const std::vector<std::string>& words) {
   const std::string small = base::lower(text);
   const auto taken_back = [&](std::size_t at, std::size_t end) {
     const std::string_view before = std::string_view(small).substr(at > 12 ? at - 12 : 0, std::min<std::size_t>(at, 12));
@@ -378,10 +378,9 @@ bool says(std::string_view text, const std::vector<std::string>& words, Begins b
       if (after.substr(0, off.size()) == off) return true;
     return false;
   };
-  const auto begun = [&](std::size_t at) { return begins == Begins::anywhere || at == 0 || !letter(small[at - 1]); };
   for (const std::string& word : words)
     for (std::size_t at = small.find(word); at != std::string::npos; at = small.find(word, at + 1))
-      if (begun(at) && !taken_back(at, at + word.size())) return true;
+      if (!taken_back(at, at + word.size())) return true;
   return false;
 }
 

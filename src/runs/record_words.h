@@ -55,10 +55,8 @@ std::optional<MemoryKind> read_memory_words(std::string_view words);
 bool recomputes_attention_alone(std::string_view words);
 
 /// Returns whether `text` contains any of `words` (lower case), letter case ignored, without a negation such as
-/// "without torch.compile". With `Begins::word`, no letter may precede the word, so that "hsdp" is not in "TorchSDPA"
-/// and "lora" not in "exploration".
-enum class Begins : std::uint8_t { anywhere, word };
-bool says(std::string_view text, const std::vector<std::string>& words, Begins begins = Begins::anywhere);
+/// "without torch.compile".
+bool says(std::string_view text, const std::vector<std::string>& words);
 
 /// Returns whether `text` contains `word` (lower case) as a separate word: "l4" is in "L4-24GB" and "8xL4", not in
 /// "L40" and not in "GL4".

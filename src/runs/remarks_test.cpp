@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runs/record_words.h"
-
 namespace espalier::runs::remarks_test {
 namespace {
 
@@ -26,36 +24,26 @@ TEST(Techniques, AListedRecordIsNotReadForWords) {
   EXPECT_EQ(two.unknown, "");
 }
 
-TEST(Techniques, AListedRecordSaysItsMemoryKindItself) {
-  const char* words = R"("notes": "peak memory = max RESERVED")";
-  EXPECT_EQ(record(std::string("{") + words + "}").measured.memory_kind, "reserved");
-  EXPECT_EQ(record(std::string(R"({"techniques": [], )") + words + "}").measured.memory_kind, "");
+// A record without a list has no techniques, whatever its text says.
+TEST(Techniques, TextIsForPeople) {
+  const RunRecord r = record(
+      R"({"framework": "FSDP + torch.compile", "table": "LoRA results", "notes": "peak memory = max RESERVED; HSDP", "extra": {"compile": true}})");
+  EXPECT_FALSE(r.techniques.lora || r.techniques.hsdp || r.techniques.compile);
+  EXPECT_EQ(r.measured.memory_kind, "");
 }
 
 TEST(Techniques, OptionsOfEngines) {
-  using testing::ElementsAre;
-  const char* recipe =
-      R"({"extra": {"recipe": {"moe_flex_dispatcher_backend": "deepep", "moe_a2a_overlap": true, "cuda_graph_impl": "transformer_engine",
-      "cuda_graph_scope": ["attn", "moe_router"]}}})";
-  std::string one_line = recipe;
-  std::erase(one_line, '\n');
-  EXPECT_THAT(record(one_line).techniques.options, ElementsAre("flex-dispatcher", "overlap-experts", "moe-graphs"));
-  EXPECT_THAT(record(R"({"extra": {"recipe": {"cuda_graph_impl": "full_iteration"}}})").techniques.options,
-              ElementsAre("cuda-graphs", "fused-experts"));
-  EXPECT_THAT(record(R"({"extra": {"recipe": {"cutedsl_fused_grouped_mlp": true, "recompute_modules": ["mlp", "mla_up_proj"]}}})")
-                  .techniques.options,
-              ElementsAre("fused-experts"));
-  EXPECT_EQ(record(R"({"extra": {"recipe": {"recompute_modules": ["mlp", "mla_up_proj"]}}})").recompute,
-            "selective:mlp,mla_up_proj");
-  EXPECT_EQ(record(R"({"recompute": "full", "extra": {"recipe": {"recompute_modules": ["mlp"]}}})").recompute, "full");
-  for (const char* scope : {R"(["attn"])", R"(["moe_router", "moe_preprocess"])"}) {
-    const std::string text =
-        std::string(R"({"extra": {"recipe": {"cuda_graph_impl": "transformer_engine", "cuda_graph_scope": )") + scope + "}}}";
-    EXPECT_TRUE(record(text.c_str()).techniques.options.empty()) << scope;
-  }
-  EXPECT_TRUE(record(R"j({"notes": "SFT (SQuAD packed to 4096)"})j").techniques.packed);
-  EXPECT_THAT(listed_techniques({"lora", "moe-graphs"}).options, ElementsAre("moe-graphs"));
+  EXPECT_THAT(listed_techniques({"lora", "moe-graphs"}).options, testing::ElementsAre("moe-graphs"));
   EXPECT_EQ(listed_techniques({"lora", "moe-graphs"}).unknown, "");
+}
+
+TEST(Techniques, AdaptersAndRelease) {
+  const RunRecord r =
+      record(R"({"techniques": ["lora"], "adapter": {"rank": 16, "targets": ["all-linear"]}, "release": "25.02"})");
+  EXPECT_EQ(r.adapter.rank, 16);
+  EXPECT_THAT(r.adapter.targets, testing::ElementsAre("all-linear"));
+  EXPECT_EQ(r.release, "25.02");
+  EXPECT_FALSE(record("{}").adapter.rank);
 }
 
 TEST(Techniques, NamesThatAreNotKnownAreKept) { EXPECT_EQ(listed_techniques({"lora", "galore", "dora"}).unknown, "galore"); }
@@ -66,37 +54,6 @@ TEST(Techniques, AListIsAList) {
     ASSERT_TRUE(file);
     EXPECT_EQ(file->unreadable.size(), 1u) << wrong;
   }
-}
-
-// A published record has no list. Each name counts only in the fields of the table in remarks.h.
-TEST(Techniques, PublishedRecordsAreReadForNames) {
-  EXPECT_TRUE(record(R"({"table": "LoRA results"})").techniques.lora);
-  EXPECT_TRUE(record(R"({"framework": "PyTorch FSDP1 + torch.compile"})").techniques.compile);
-  EXPECT_TRUE(record(R"({"notes": "kernels TE + DeepEP"})").techniques.deepep);
-  EXPECT_FALSE(record(R"({"table": "DeepEP"})").techniques.deepep);
-  EXPECT_TRUE(record(R"({"recompute": "full, offloaded"})").techniques.offload);
-  EXPECT_FALSE(record(R"({"table": "fine_grained_offloading"})").techniques.offload);
-}
-
-TEST(Techniques, TypedSwitchesComeBeforeWords) {
-  EXPECT_FALSE(record(R"({"notes": "torch.compile", "extra": {"compile": false}})").techniques.compile);
-  EXPECT_TRUE(record(R"({"extra": {"recipe": {"cpu_offloading_num_layers": 20}}})").techniques.offload);
-  EXPECT_FALSE(record(R"({"extra": {"recipe": {"cpu_offloading_num_layers": 0}}})").techniques.offload);
-}
-
-// "TorchSDPA" holds the letters of HSDP, "exploration" those of LoRA.
-TEST(Techniques, ANameBeginsAWord) {
-  EXPECT_FALSE(record(R"({"notes": "kernels TE + DeepEP + TorchSDPA"})").techniques.hsdp);
-  EXPECT_TRUE(record(R"({"notes": "PyTorch HSDP"})").techniques.hsdp);
-  EXPECT_FALSE(record(R"({"notes": "exploration of batch sizes"})").techniques.lora);
-  EXPECT_TRUE(record(R"({"notes": "QLoRA"})").techniques.lora);
-  EXPECT_TRUE(says("recompile", {"compile"}));
-  EXPECT_FALSE(says("recompile", {"compile"}, Begins::word));
-}
-
-TEST(Techniques, ClausesThatSpeakOfMemory) {
-  EXPECT_EQ(said_of_memory("time is a median; peak memory = max reserved. seed 1"), " peak memory = max reserved");
-  EXPECT_EQ(said_of_memory("all reserved seats"), "");
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "runs/mixed_fields.h"
 #include "runs/record_fields.h"
-#include "runs/record_words.h"
 #include "runs/remarks.h"
 
 namespace espalier {
@@ -79,18 +78,11 @@ bool is_skipped_by(const std::string& status) {
   return !word.empty() && word != "ok" && word != "oom" && word != "crashed_or_oom";
 }
 
-/// Reads the techniques in addition to the degrees: the record's own list, or those that a published record's text
-/// and switches name.
-void read_techniques(const Fields& f, const Node* extra, const std::string& notes, RunRecord& r) {
-  if (f.find("techniques")) {
-    r.techniques = runs::listed_techniques(f.names("techniques"));
-    return;
-  }
-  const std::string modules = runs::recomputed_modules(extra);
-  if (!modules.empty() && (r.recompute.empty() || r.recompute == "selective")) r.recompute = modules;
-  r.techniques = runs::published_techniques({r.framework, f.word("table"), notes, r.recompute}, extra);
-  const auto kind = runs::read_memory_words(runs::said_of_memory(notes));
-  if (r.measured.memory_kind.empty() && kind) r.measured.memory_kind = runs::to_string(*kind);
+void read_techniques(const Fields& f, RunRecord& r) {
+  r.techniques = runs::listed_techniques(f.names("techniques"));
+  const Fields adapter = f.child("adapter");
+  r.adapter = {adapter.count("rank"), adapter.names("targets"), adapter.word("source")};
+  r.release = f.word("release");
 }
 
 Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::string& where) {
@@ -113,9 +105,8 @@ Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::st
   read_measured(f.child("measured"), r.measured);
   runs::read_mixed(f, r);
   r.mixture.network.matrix = beside(where, r.mixture.network.matrix);
-  const Node* extra = root.find("extra");
-  runs::read_extra(extra, r);
-  read_techniques(f, extra, f.word("notes"), r);
+  runs::read_extra(root.find("extra"), r);
+  read_techniques(f, r);
   if (status.ok()) return r;
   // A row with such a status is skipped for it, whatever else it holds.
   if (!is_skipped_by(r.status)) return status.error();

@@ -78,13 +78,12 @@ TEST(RunRecord, ABadLineCostsItselfAlone) {
 
 TEST(RunRecord, HowMemoryWasMeasuredAndWhereTheModelLies) {
   const auto records = read_all_run_records(
-      R"({"model": {"config": "models/tiny.json"}, "measured": {"peak_mem_gb": 3}, "extra": {"mem_kind": "nvidia-smi", "mem_unit": "GiB", "act_cpu_offload": true}})",
+      R"({"model": {"config": "models/tiny.json"}, "measured": {"peak_mem_gb": 3}, "extra": {"mem_kind": "nvidia-smi", "mem_unit": "GiB"}})",
       "folder/runs.jsonl");
   ASSERT_TRUE(records) << records.error().message();
   EXPECT_EQ(records->front().model.config, "folder/models/tiny.json");
   EXPECT_EQ(records->front().measured.memory_kind, "nvidia-smi");
   EXPECT_EQ(records->front().measured.memory_unit, "GiB");
-  EXPECT_TRUE(records->front().techniques.offload);
 }
 
 RC_GTEST_PROP(RunRecord, AnyBytesEndInRecordsOrAnError, (const std::string& bytes)) {

@@ -84,8 +84,8 @@ TEST(MapRun, SwitchesOfARecipeAreOptionsOfTheEngine) {
   EXPECT_EQ(engine_of("\"nanotron\""), "nanotron");
 }
 
-// A published table may lack its recipe in the records. The recipe published for the model, the device and the
-// release then applies.
+// A published table may lack its recipe in the records. The newest recipe published for the model and the device at
+// or below the release then applies.
 TEST(MapRun, APublishedRecipeSaysWhatARecordDoesNot) {
   const auto engine_of = [](const std::string& rest) {
     const std::string text = replaced(replaced(line(rest), "nanotron", "Megatron-Bridge"), "llama-like", "Qwen3-235B-A22B");
@@ -93,10 +93,13 @@ TEST(MapRun, APublishedRecipeSaysWhatARecordDoesNot) {
     return std::holds_alternative<MappedRun>(mapping) ? std::get<MappedRun>(mapping).job.engine
                                                       : std::get<RunSkip>(mapping).reason;
   };
-  EXPECT_EQ(engine_of(R"(, "table": "25.09 container, Pre-Training")"), "megatron-bridge+cuda-graphs");
-  EXPECT_EQ(engine_of(R"(, "table": "25.11 container, Pre-Training")"), "megatron-bridge+flex-dispatcher+moe-graphs");
-  EXPECT_EQ(engine_of(R"(, "table": "my own")"), "megatron-bridge");
-  EXPECT_EQ(engine_of(R"(, "table": "25.09 container", "extra": {"recipe": {"moe_a2a_overlap": false}})"), "megatron-bridge");
+  EXPECT_EQ(engine_of(R"(, "release": "25.09")"), "megatron-bridge+cuda-graphs");
+  EXPECT_EQ(engine_of(R"(, "release": "25.11.1")"), "megatron-bridge+flex-dispatcher+moe-graphs");
+  EXPECT_EQ(engine_of(R"(, "release": "25.04")"), "megatron-bridge");  // before the first recipe
+  EXPECT_EQ(engine_of(R"(, "release": "26.04")"), "megatron-bridge");  // the newest one has no options
+  EXPECT_EQ(engine_of(R"(, "release": "new")"), "release unknown");
+  EXPECT_EQ(engine_of(R"(, "table": "25.09 container")"), "megatron-bridge");  // text is for people
+  EXPECT_EQ(engine_of(R"(, "release": "25.09", "extra": {"recipe": {"moe_a2a_overlap": false}})"), "megatron-bridge");
 }
 
 /// Returns the mapped run of a line, or a failure with the reason.
@@ -277,10 +280,11 @@ TEST(MapRun, RecipesOfSchedulesAndSharding) {
   EXPECT_EQ(run_of(replaced(silent, "nanotron", "Megatron-Core")).schedule.virtual_stages, 1);
   EXPECT_EQ(run_of(replaced(replaced(line(), "\"zero_stage\": 1", "\"zero_stage\": 3"), "nanotron", "torchtitan")).strategy.zero,
             ZeroStage::optimizer);
-  EXPECT_EQ(run_of(replaced(replaced(line(R"(, "pp": 1, "dp": 8, "notes": "HSDP")"), "\"zero_stage\": 1", "\"zero_stage\": 3"),
-                            "nanotron", "FSDP"))
-                .strategy.shard,
-            8);
+  EXPECT_EQ(
+      run_of(replaced(replaced(line(R"(, "pp": 1, "dp": 8, "techniques": ["hsdp"])"), "\"zero_stage\": 1", "\"zero_stage\": 3"),
+                      "nanotron", "FSDP"))
+          .strategy.shard,
+      8);
 }
 
 TEST(MapRun, WordsForRecomputation) {
@@ -293,11 +297,19 @@ TEST(MapRun, WordsForRecomputation) {
   EXPECT_EQ(kind("full").kind, RecomputeKind::full);
 }
 
-// LoRA is read from the heading. A published model replaces dimensions that do not describe it. Compiled runs have a
+// The record names its adapters. A published model replaces dimensions that do not describe it. Compiled runs have a
 // separate engine.
 TEST(MapRun, AdaptersPublishedModelsAndCompiledRuns) {
-  EXPECT_EQ(run_of(line(R"(, "table": "LoRA results")")).job.training.adapter.rank, 8);
-  EXPECT_EQ(run_of(line(R"(, "table": "SFT results")")).job.training.adapter.rank, 0);
+  const auto adapters = [](const char* text) { return line(std::string(R"(, "techniques": ["lora"], "adapter": )") + text); };
+  const Training trained = run_of(adapters(R"({"rank": 16, "targets": ["linear_qkv"]})")).job.training;
+  EXPECT_EQ(trained.adapter.rank, 16);
+  EXPECT_EQ(trained.adapter.targets, std::vector<std::string>{"linear_qkv"});
+  EXPECT_EQ(skipped(line(R"(, "techniques": ["lora"])")), "adapter missing");
+  EXPECT_EQ(skipped(adapters(R"({"targets": ["linear_qkv"]})")), "adapter.rank missing");
+  EXPECT_EQ(skipped(adapters(R"({"rank": 0, "targets": ["linear_qkv"]})")), "adapter.rank out of range");
+  EXPECT_EQ(skipped(adapters(R"({"rank": 65537, "targets": ["linear_qkv"]})")), "unknown adapters");
+  EXPECT_EQ(skipped(adapters(R"({"rank": 8, "targets": ["nothing"]})")), "unknown adapters");
+  EXPECT_EQ(run_of(line()).job.training.adapter.rank, 0);
   const std::string deepseek =
       replaced(replaced(line(R"(, "pp": 1, "dp": 8, "ep": 8)"), "llama-like", "DeepSeek-V3"), "\"layers\": 16", "\"layers\": 61");
   EXPECT_EQ(run_of(replaced(deepseek, "nanotron", "NeMo 25.04")).strategy.ep, 8);
@@ -337,25 +349,20 @@ TEST(MapRun, SchedulesInOtherWords) {
   EXPECT_EQ(skipped(with("ZB-V", "4")), "vpp does not fit the schedule");
 }
 
-TEST(MapRun, WordsOfTheRemarksCount) {
-  const std::string titan = replaced(line(R"(, "notes": "FSDP + torch.compile; seq 4096")"), "nanotron", "torchtitan (FSDP2)");
-  EXPECT_EQ(run_of(titan).job.engine, "torchtitan-compile");
-  EXPECT_EQ(run_of(replaced(titan, "FSDP + torch.compile", "without torch.compile")).job.engine, "torchtitan");
-  EXPECT_EQ(run_of(replaced(titan, "\"notes\"", "\"extra\": {\"compile\": false}, \"notes\"")).job.engine, "torchtitan");
-  EXPECT_EQ(run_of(line(R"(, "notes": "full fine-tuning, not LoRA")")).job.training.adapter.rank, 0);
-  EXPECT_EQ(skipped(line(R"(, "notes": "activation CPU offload of 20 layers")")), "outside the uniform space");
+TEST(MapRun, WordsThatAreNotUnderstoodSkipTheRecord) {
   EXPECT_EQ(skipped(replaced(line(), "bf16 (fp32 grad accumulation)", "bf16 and nvfp4")), "precision unknown");
   EXPECT_EQ(skipped(replaced(line(), "\"none\"", "\"selective (moe_act)\"")), "mapped");
 }
 
-// A record that lists its techniques is mapped from its fields alone.
+// A record is mapped from its fields; its text is for people.
 TEST(MapRun, ListedTechniquesDecideNotTheText) {
-  const std::string said = R"(, "table": "LoRA results", "notes": "activation CPU offload of 20 layers")";
-  EXPECT_EQ(skipped(line(said)), "outside the uniform space");
-  EXPECT_EQ(run_of(line(said + R"(, "techniques": [])")).job.training.adapter.rank, 0);
-  EXPECT_EQ(run_of(line(R"(, "techniques": ["lora"])")).job.training.adapter.rank, 8);
+  const std::string said = R"(, "table": "LoRA results", "notes": "torch.compile, activation CPU offload of 20 layers")";
+  EXPECT_EQ(run_of(line(said)).job.training.adapter.rank, 0);
+  EXPECT_EQ(run_of(replaced(line(said), "nanotron", "torchtitan (FSDP2)")).job.engine, "torchtitan");
   EXPECT_EQ(skipped(line(R"(, "techniques": ["offload"])")), "outside the uniform space");
   EXPECT_EQ(skipped(line(R"(, "techniques": ["lora", "galore"])")), "technique unknown");
+  const std::string titan = replaced(line(R"(, "techniques": ["compile"])"), "nanotron", "torchtitan (FSDP2)");
+  EXPECT_EQ(run_of(titan).job.engine, "torchtitan-compile");
 }
 
 TEST(MapRun, DevicesAreWholeWords) {
@@ -443,7 +450,7 @@ TEST(ValidateRuns, MemoryIsComparedInTheKindThatWasMeasured) {
   };
   const std::int64_t context = find_device("h100-sxm-80gb")->context_reserve.count();
   EXPECT_EQ(bytes(R"(, "extra": {"mem_kind": "nvidia-smi, max over nodes"})"), 9'000'000'000 + context);
-  EXPECT_EQ(bytes(R"(, "notes": "peak memory = max over ranks of max RESERVED MB/1024")"), 9'000'000'000);
+  EXPECT_EQ(bytes(R"(, "extra": {"mem_kind": "max over ranks of max RESERVED MB/1024"})"), 9'000'000'000);
   EXPECT_LT(bytes(""), 9'000'000'000);
   EXPECT_EQ(bytes(R"(, "extra": {"mem_kind": "as estimated by the author"})"), 0);
 }
@@ -572,9 +579,9 @@ TEST(MapRun, PackedSequencesHaveTheUsualLengthOfTheFramework) {
     return lengths.packing == Packing::packed ? lengths.histogram.front().tokens : 0;
   };
   const std::string nemo =
-      replaced(replaced(line(R"(, "notes": "SQuAD packed to 4096")"), "nanotron", "NeMo 24.07"), "\"1f1b\"", "null");
+      replaced(replaced(line(R"(, "techniques": ["packed"])"), "nanotron", "NeMo 24.07"), "\"1f1b\"", "null");
   EXPECT_EQ(packed(nemo), 200);
-  EXPECT_EQ(packed(replaced(nemo, "packed to", "cut to")), 0);
+  EXPECT_EQ(packed(replaced(nemo, "[\"packed\"]", "[]")), 0);
   EXPECT_EQ(packed(line(R"(, "techniques": ["packed"])")), 0);  // the length of nanotron's samples is unknown
 }
 
