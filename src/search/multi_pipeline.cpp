@@ -177,8 +177,8 @@ const std::vector<Alone>& MultiPipelineSearch::exact(std::size_t group, std::int
 }
 
 /// Returns numbers of samples near the share. These are multiples of powers of two and of divisors of the number of
-/// devices. The nearest multiples of the number of devices are included at any distance, others in steps away from the
-/// share: a group whose numbers of samples divide badly trains less than its share.
+/// devices. The nearest multiples of the number of devices are included at any distance. Others lie up to a third from
+/// the share, since a group whose samples divide badly trains less.
 std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, std::int64_t batch) {
   std::vector<std::int64_t> out;
   for (std::int64_t step = 1; step <= std::max<std::int64_t>(16, devices); ++step)

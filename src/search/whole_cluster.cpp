@@ -102,7 +102,7 @@ class WholeClusterSearch {
   LayerCompute compute_;
   PhaseOutcome out_;
   PhaseContext context_;
-  NodeSet best_nodes_;  ///< of the best plan of the phase
+  NodeSet best_nodes_;  ///< nodes of the best plan
   std::optional<Configuration> best_;
   std::int64_t priced_ = 0, most_prices_ = kMostAcrossPrices;
   std::int64_t joined_ns_ = 0;        ///< bound of the set that is being searched: no plan of it takes less
