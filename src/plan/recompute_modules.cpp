@@ -222,7 +222,7 @@ std::pair<std::vector<OperatorAgain>, RecomputeModules> effect_of(const Model& m
   for (const LayerKind& kind : model.kinds) {
     if (kind.role != LayerRole::block) continue;
     for (const bool exchanges : {false, true}) {
-      BlockWalk walk(kind, set, fuses_norms, exchanges);
+      BlockWalk walk(kind, set, fuses_norms, exchanges, 1);
       for (std::size_t i = 0; i < kind.operators.size(); ++i) again.push_back(walk.next(i));
     }
   }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the result document, schema espalier.result/2, and its version 1.
-#include <algorithm>
-
 #include "base/document.h"
 #include "espalier/planner.h"
 #include "plan/plan_json.h"
