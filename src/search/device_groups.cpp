@@ -90,6 +90,7 @@ class ChainsSearch {
   /// Holds chains that fit under 1F1B, by time; at most kKeptGrouped, where ZB-H1 is admitted.
   std::vector<Kept> good_;
   std::vector<Size> sizes_;
+  std::int64_t repaired_ = 0;  ///< plans simulated to find changes of chains that do not fit
 };
 
 void ChainsSearch::remember(Kept kept) {
@@ -204,8 +205,11 @@ void ChainsSearch::glance(Size& size) {
 }
 
 void ChainsSearch::repair(const Size& size, const std::vector<solve::GroupedPipeline>& chains) {
-  for (std::size_t i = 0; i < std::min(chains.size(), kRepairedGrouped.value); ++i)
+  for (std::size_t i = 0; i < std::min(chains.size(), kRepairedGrouped.value) && repaired_ < kMostChanges; ++i) {
+    const std::int64_t before = out_.simulations;
     if (chains[i].bound_ns < context_.best_ns()) refine(size, {size.samples, chains[i].stages, context_.best_ns()});
+    repaired_ += out_.simulations - before;
+  }
 }
 
 void ChainsSearch::search_size(Size& size) {

@@ -41,12 +41,19 @@ SearchSpace space_alone(SearchSpace space) {
 
 namespace {
 
+/// Returns the speed of the fastest device of a group.
+double fastest_of(const Cluster& cluster, std::size_t group) {
+  const std::int64_t first = cluster.first_device(group),
+                     end = first + cluster.groups[group].nodes * cluster.groups[group].devices_per_node;
+  double speed = cluster.speed_of(first);
+  for (std::int64_t device = first; device < end; ++device) speed = std::max(speed, cluster.speed_of(device));
+  return speed;
+}
+
 /// Returns a group with all devices as fast as the fastest of them.
 Cluster as_fastest(const Cluster& cluster, std::size_t group) {
   Cluster out = cluster.alone(group);
-  const std::int64_t first = cluster.first_device(group);
-  double speed = cluster.speed_of(first);
-  for (std::int64_t device = first; device < first + out.devices(); ++device) speed = std::max(speed, cluster.speed_of(device));
+  const double speed = fastest_of(cluster, group);
   if (speed != 1.0) out.groups.front().device = out.groups.front().device.at_speed(speed);
   return out;
 }
@@ -146,7 +153,8 @@ void SingleGroupSearch::search_whole(std::size_t group) {
 
 bool SingleGroupSearch::search_part(std::size_t group, const Cluster& whole, std::int64_t nodes, std::int64_t devices_per_node) {
   std::vector<double> devices(problem_.cluster->groups.size(), 0.0);
-  devices[group] = static_cast<double>(nodes * devices_per_node);
+  // The bound counts devices of the nominal speed.
+  devices[group] = static_cast<double>(nodes * devices_per_node) * std::max(1.0, fastest_of(*problem_.cluster, group));
   const std::int64_t work_ns = work_.ns(devices, problem_.training.global_batch);
   if (work_ns >= context_.best_ns()) return false;
   if (parts_++ == kMostGroupParts || out_.interrupted || !out_.complete) {

@@ -387,6 +387,7 @@ void WholeClusterSearch::refine_best() {
     schedules.insert(schedules.end(), own.begin(), own.end());
   }
   const std::int64_t before = left_ns_;
+  joined_ns_ = 0;  // it bounds the last part, not this one
   search_schedules(across, std::move(schedules));
   left_ns_ = before;  // these plans are behind the bounds of the parts
 }
