@@ -25,6 +25,9 @@ std::vector<std::int64_t> sizes_of(std::int64_t batch) {
   return out;
 }
 
+/// Compares simulated plans by their time.
+constexpr auto ends_sooner = [](const auto& a, const auto& b) { return a.iteration_ns < b.iteration_ns; };
+
 class ChainsSearch {
  public:
   ChainsSearch(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& how)
@@ -94,8 +97,7 @@ class ChainsSearch {
 };
 
 void ChainsSearch::remember(Kept kept) {
-  const auto at = std::upper_bound(good_.begin(), good_.end(), kept,
-                                   [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
+  const auto at = std::upper_bound(good_.begin(), good_.end(), kept, ends_sooner);
   good_.insert(at, std::move(kept));
   if (good_.size() > kKeptGrouped) good_.pop_back();
 }
@@ -117,8 +119,7 @@ std::int64_t ChainsSearch::judge(const StageOptions& options, const solve::Group
   if (schedule == ChainSchedule::one_f_one_b && admits_zero_bubble(problem_.space))
     remember({samples, chain.stages, found.iteration_ns});
   GroupedCandidate candidate{std::move(plan.pipelines), found.iteration_ns};
-  const auto at = std::upper_bound(out_.simulated.begin(), out_.simulated.end(), candidate,
-                                   [](const auto& a, const auto& b) { return a.iteration_ns < b.iteration_ns; });
+  const auto at = std::upper_bound(out_.simulated.begin(), out_.simulated.end(), candidate, ends_sooner);
   out_.simulated.insert(at, std::move(candidate));
   if (out_.simulated.size() > kKeptGrouped) out_.simulated.pop_back();
   return found.iteration_ns;
@@ -147,7 +148,7 @@ void ChainsSearch::refine(const Size& size, Kept start, ChainSchedule schedule) 
 
 /// Refines plans that were not the best when they were found, but are near it.
 void ChainsSearch::refine_best() {
-  std::stable_sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
+  std::stable_sort(kept_.begin(), kept_.end(), ends_sooner);
   for (std::size_t i = 0; i < std::min(kept_.size(), kRefinedGrouped.value); ++i) {
     if (kept_[i].iteration_ns > context_.best_ns() + context_.best_ns() / 1000 * kRefinedPermille) break;
     refine(size_of(kept_[i].samples), kept_[i]);
@@ -267,7 +268,7 @@ void ChainsSearch::zero_bubble() {
     const std::int64_t ns = judge(size.options, *chain, start.samples, ChainSchedule::zero_bubble);
     if (ns > 0) found.push_back({start.samples, start.chain, ns});
   }
-  std::stable_sort(found.begin(), found.end(), [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
+  std::stable_sort(found.begin(), found.end(), ends_sooner);
   if (found.size() > kRefinedZeroBubble) found.resize(kRefinedZeroBubble);
   for (const Kept& start : found) refine(size_of(start.samples), start, ChainSchedule::zero_bubble);
   close_zero_bubble();

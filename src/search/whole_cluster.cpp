@@ -59,7 +59,7 @@ class WholeClusterSearch {
     Space space;
   };
   /// Holds a configuration on a part of the cluster.
-  struct Candidate {
+  struct OnPart {
     const NodeSet& nodes;
     const Configuration& configuration;
   };
@@ -80,7 +80,7 @@ class WholeClusterSearch {
   /// Returns a lower bound of the plans on a set's nodes, under the best of its networks. It also bounds the plans of
   /// the set that a limit leaves out.
   std::int64_t joined_bound(const NodeSet& nodes);
-  void try_all(const NodeSet& nodes, const std::vector<search::Candidate>& candidates);
+  void try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates);
   [[nodiscard]] std::vector<BoundedConfiguration> layer_choices(Across& across);
   [[nodiscard]] std::vector<BoundedConfiguration> schedule_choices(Across& across, const Configuration& layers);
   [[nodiscard]] std::int64_t compute_bound(const Across& across, const Configuration& c, bool split);
@@ -90,7 +90,7 @@ class WholeClusterSearch {
   /// Finds the least recomputation that fits.
   void recompute(Across& across, Configuration c, const std::vector<Recompute>& choices);
   /// Records a judged plan, and makes it the best one if it is faster; returns whether it fits.
-  bool offer(const Candidate& what, const Plan& plan, const PlanEvaluation& judged);
+  bool offer(const OnPart& what, const Plan& plan, const PlanEvaluation& judged);
   std::optional<PlanEvaluation> evaluate(const Plan& plan);
   void leave(std::int64_t bound_ns) { left_ns_ = std::min(left_ns_, bound_ns); }
   [[nodiscard]] bool stopped() { return context_.stopped() || priced_ >= most_prices_; }
@@ -183,7 +183,7 @@ std::vector<BoundedConfiguration> WholeClusterSearch::schedule_choices(Across& a
   return out;
 }
 
-bool WholeClusterSearch::offer(const Candidate& what, const Plan& plan, const PlanEvaluation& judged) {
+bool WholeClusterSearch::offer(const OnPart& what, const Plan& plan, const PlanEvaluation& judged) {
   ++out_.simulations;
   const std::int64_t before = out_.best ? out_.best->iteration_ns : INT64_MAX;
   if (!context_.offer(plan.pipelines, judged)) return false;
@@ -343,7 +343,7 @@ std::int64_t WholeClusterSearch::joined_bound(const NodeSet& nodes) {
 }
 
 /// Tries the first candidates on their actual devices.
-void WholeClusterSearch::try_all(const NodeSet& nodes, const std::vector<search::Candidate>& candidates) {
+void WholeClusterSearch::try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates) {
   const Cluster own = cluster_of(*problem_.cluster, nodes);
   const std::vector<std::int64_t> devices = devices_of(*problem_.cluster, nodes);
   for (std::size_t i = 0; i < std::min(candidates.size(), kTriedOfJoined.value) && !stopped(); ++i) {
