@@ -129,6 +129,16 @@ def block(row: dict, style: str, hidden: int, tokens: int, compiled: bool, recom
     row["launches_block"] = row["launches"] / BLOCKS
 
 
+def time_attention(row: dict, forward, inputs: tuple, gradient: torch.Tensor, work: float) -> None:
+    """Times both passes; `work` counts the FLOPs of the forward pass, and the backward pass has 2.5 times as many."""
+    with torch.no_grad():
+        row["forward_s"] = looped(forward, 0.1)
+    row["forward_tflops"] = round(work / row["forward_s"] / 1e12, 1)
+    output = forward()
+    row["backward_s"] = looped(lambda: torch.autograd.grad(output, inputs, gradient, retain_graph=True), 0.1)
+    row["backward_tflops"] = round(2.5 * work / row["backward_s"] / 1e12, 1)
+
+
 def attention(row: dict, library: str, batch: int, heads: int, key_heads: int, sequence: int, head: int, value_head: int, causal: bool) -> None:
     backends = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION, "flash-padded": SDPBackend.FLASH_ATTENTION,
                 "efficient": SDPBackend.EFFICIENT_ATTENTION, "math": SDPBackend.MATH}
@@ -156,12 +166,7 @@ def attention(row: dict, library: str, batch: int, heads: int, key_heads: int, s
                 return F.scaled_dot_product_attention(query, key, value, is_causal=causal, enable_gqa=grouped)
 
     work = 2 * batch * heads * sequence * sequence * (head + row["value_head"]) * (0.5 if causal else 1)
-    with torch.no_grad():
-        row["forward_s"] = looped(forward, 0.1)
-    row["forward_tflops"] = round(work / row["forward_s"] / 1e12, 1)
-    output = forward()
-    row["backward_s"] = looped(lambda: torch.autograd.grad(output, (query, key, value), gradient, retain_graph=True), 0.1)
-    row["backward_tflops"] = round(2.5 * work / row["backward_s"] / 1e12, 1)
+    time_attention(row, forward, (query, key, value), gradient, work)
 
 
 def packed(row: dict, library: str, documents: list, heads: int, key_heads: int, head: int) -> None:
@@ -192,12 +197,7 @@ def packed(row: dict, library: str, documents: list, heads: int, key_heads: int,
             return attend(query, key, value, block_mask=mask, enable_gqa=key_heads != heads)
 
     work = 2 * heads * inside * head
-    with torch.no_grad():
-        row["forward_s"] = looped(forward, 0.1)
-    row["forward_tflops"] = round(work / row["forward_s"] / 1e12, 1)
-    output = forward()
-    row["backward_s"] = looped(lambda: torch.autograd.grad(output, (query, key, value), gradient, retain_graph=True), 0.1)
-    row["backward_tflops"] = round(2.5 * work / row["backward_s"] / 1e12, 1)
+    time_attention(row, forward, (query, key, value), gradient, work)
 
 
 def of_transformers(how: str, hidden: int, intermediate: int, experts: int, chosen: int) -> nn.Module:
