@@ -392,7 +392,7 @@ LONG_RUN = open_object({
 OVER_TIME = open_object({
     "schema": {"const": "espalier.over-time/1"}, "length_s": COUNT, "epochs": POSITIVE, "states": described(POSITIVE, "different ones of the cluster"),
     "best_static": described(WHOLE, "which of `plans` does best where it is never changed"), "best_worst_case": WHOLE,
-    "offered": described(WHOLE, "plans that the policy chooses from: the first so many"), "detection_s": COUNT, "checkpoint_age_s": COUNT,
+    "offered": described(WHOLE, "number of plans, from the first, among which the policy chooses"), "detection_s": COUNT, "checkpoint_age_s": COUNT,
     "factor": described(COUNT, "F of the policy's bound"),
     "bound_s": described(COUNT, "largest loss of the policy: factor · (clairvoyant_of_offered_s + cheapest_move_s) + noise_s + unnoticed_s"),
     "clairvoyant_of_offered_s": described(COUNT, "loss of the clairvoyant policy on the offered plans"),

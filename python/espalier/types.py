@@ -923,7 +923,7 @@ class OverTime(Document):
     states: int  # Different ones of the cluster.
     best_static: int  # Which of `plans` does best where it is never changed.
     best_worst_case: int
-    offered: int | None = None  # Plans that the policy chooses from: the first so many.
+    offered: int | None = None  # Number of plans, from the first, among which the policy chooses.
     detection_s: float | None = None
     checkpoint_age_s: float | None = None
     factor: float  # F of the policy's bound.
