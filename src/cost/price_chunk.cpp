@@ -11,9 +11,9 @@
 namespace espalier::cost {
 namespace {
 
-/// Returns whether two strategies share states and step-end communication: equal but for recomputation.
+/// Returns whether two strategies share states and step-end communication: equal but for recomputation. All layers of
+/// a stage lie on its devices. The copy of a table has the strategy of the embedding, whose stage may lie on others.
 bool reduce_together(const StrategyCost& of, const StrategyCost& with) {
-  if (&of.c != &with.c) return false;
   const Strategy &a = of.s, &b = with.s;
   if (&a == &b) return true;
   Strategy x = a;

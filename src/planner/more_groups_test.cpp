@@ -7,6 +7,9 @@
 
 #include "espalier/job.h"
 #include "espalier/planner.h"
+#include "plan/engine.h"
+#include "planner/prediction.h"
+#include "planner/verify.h"
 
 namespace espalier::planner::more_groups_test {
 namespace {
@@ -78,6 +81,40 @@ TEST(MoreGroups, AnotherSlowNodeIsNotSlower) {
   EXPECT_LE(more.prediction.iteration_ns, fewer.prediction.iteration_ns);
 }
 
+// The group with nine nodes has no plan of its own for 32 samples, and the other group has a slow device. The samples
+// of concurrent pipelines then follow the arithmetic of the groups.
+TEST(MoreGroups, AnotherNodeNextToASlowDeviceIsNotSlower) {
+  const auto with = [](const std::string& nodes) {
+    return planned(
+        "model: {model_type: llama, hidden_size: 1024, intermediate_size: 2048, num_hidden_layers: 3, num_attention_heads: 16, "
+        "num_key_value_heads: 16, vocab_size: 8192, tie_word_embeddings: false}\n"
+        "cluster: {groups: [{name: a, nodes: 2, devices_per_node: 2, device: v100-sxm-32gb, intra_node: {bandwidth: 12GB/s, "
+        "latency: 5us}, inter_node: {bandwidth: 100Gb/s, nics_per_node: 4, latency: 2us}, speed: {\"rank:1\": 0.6}}, {name: b, "
+        "nodes: " +
+        nodes +
+        ", devices_per_node: 1, device: l4, inter_node: {bandwidth: 100Gb/s, nics_per_node: 1, latency: 20us}}]}\n"
+        "training: {sequence_length: 2048, global_batch: 32, precision: fp16}\nengine: generic\n");
+  };
+  EXPECT_LE(with("9").prediction.iteration_ns, with("8").prediction.iteration_ns);
+}
+
+// The search under ZB-H1 refines chains of every shape. Chains of 1F1B that are faster there had taken all its places.
+TEST(MoreGroups, AFasterLinkIsNotSlower) {
+  const auto with = [](const std::string& link) {
+    return planned(
+        "model: {model_type: llama, hidden_size: 2048, intermediate_size: 6144, num_hidden_layers: 16, num_attention_heads: 16, "
+        "num_key_value_heads: 16, vocab_size: 128256, tie_word_embeddings: true}\n"
+        "cluster: {groups: [{name: a, nodes: 2, devices_per_node: 2, device: a40, intra_node: {bandwidth: 300GB/s, latency: "
+        "10us}, inter_node: {bandwidth: " +
+        link +
+        ", nics_per_node: 1, latency: 2us}}, {name: b, nodes: 2, devices_per_node: 1, device: a40, inter_node: {bandwidth: "
+        "10Gb/s, nics_per_node: 1, latency: 5us}}], inter_group: {bandwidth: 400Gb/s, latency: 5us}}\n"
+        "training: {sequence_length: 2048, global_batch: 64, precision: bf16}\nengine: generic\n"
+        "search: {memory_margin: 0, allow: {schedule: [1f1b, zb-h1]}}\n");
+  };
+  EXPECT_LE(with("50Gb/s").prediction.iteration_ns, with("25Gb/s").prediction.iteration_ns);
+}
+
 // The gradient of a tied table is complete only after the backward pass. Its reduction inside a pipeline was priced
 // after the pipelines had met, which the independent check rejects.
 TEST(SeveralPipelines, MeetAfterTheEndOfTheirReductions) {
@@ -90,6 +127,34 @@ TEST(SeveralPipelines, MeetAfterTheEndOfTheirReductions) {
       "training: {sequence_length: {encoder: 256, decoder: 128}, global_batch: 46, precision: bf16}\nengine: generic\n"
       "search: {memory_margin: 0}\n");
   EXPECT_GT(result.prediction.iteration_ns, 0);
+}
+
+// The last stage of the chain lies on the second group and holds a copy of the token table, with the strategy of the
+// first stage. Three ranks shard it together with the layers of their stage. The independent checker accepts the plan
+// only if both are rounded up as one.
+TEST(SeveralGroups, ACopyOfTheTableIsShardedWithItsStage) {
+  const auto job = load_job(
+      "model: {model_type: llama, hidden_size: 4096, intermediate_size: 12288, num_hidden_layers: 4, num_attention_heads: 32, "
+      "num_key_value_heads: 32, vocab_size: 32000, tie_word_embeddings: true}\ncluster: {groups: [" +
+          group("a", 3, 1, "a100-sxm-40gb") + ", " + group("b", 3, 1, "v100-sxm-32gb") +
+          "], inter_group: {bandwidth: 100Gb/s, latency: 5us}}\ntraining: {sequence_length: 1024, global_batch: 6, precision: "
+          "fp16}\nengine: generic\n",
+      "test", ".", {});
+  ASSERT_TRUE(job) << job.error().message();
+  const EngineModel& engine = *engine_of(*job).value();
+  Strategy s;
+  s.dp = s.shard = 3;
+  s.zero = ZeroStage::optimizer;
+  Strategy last = s;
+  last.recompute.kind = RecomputeKind::selective;
+  Plan plan = document_of(*job, engine, s, Schedule{});
+  Pipeline& pipeline = plan.only_pipeline();
+  pipeline.schedule = {ScheduleKind::one_f_one_b, 2, 1, 2, 1};
+  pipeline.stages = {Stage{{{0, 3, 1}}, {Chunk{{LayerRange{0, 2, s}}}}}, Stage{{{3, 3, 1}}, {Chunk{{LayerRange{3, 5, last}}}}}};
+  const auto timed = time_plan(*job, engine, plan, false);
+  ASSERT_TRUE(timed) << timed.error().message();
+  const Status status = verify(*job, engine, plan, *timed);
+  EXPECT_TRUE(status.ok()) << status.error().message();
 }
 
 // Stages on several groups run under no engine. The nearest launchable plan lies on one group and names it.
