@@ -103,14 +103,19 @@ std::optional<search::PlanEvaluation> SimulatedEvaluator::evaluate(const search:
     std::int64_t over = INT64_MIN;
     for (std::size_t r = 0; r < peaks.size(); ++r) {
       const std::size_t group = kind.group[program.stage_row(program.ranks[r]).index()];
-      over = std::max(over, peaks[r] - problem.cluster->usable_memory(group).count());
+      const std::int64_t own = peaks[r] - problem.cluster->usable_memory(group).count();
+      over = std::max(over, own);
+      out.lacking_bytes += std::max<std::int64_t>(0, own);
     }
     out.fits &= over <= 0;
     out.over.push_back(over);
   }
   if (kinds.empty()) simulator.peak_bytes(program, priced, peaks);
-  for (std::size_t r = 0; kinds.empty() && r < peaks.size(); ++r)
-    out.fits &= peaks[r] <= problem.cluster->usable_memory(problem.cluster->group_of(program.ranks[r].device())).count();
+  for (std::size_t r = 0; kinds.empty() && r < peaks.size(); ++r) {
+    const std::size_t group = problem.cluster->group_of(program.ranks[r].device());
+    out.lacking_bytes += std::max<std::int64_t>(0, peaks[r] - problem.cluster->usable_memory(group).count());
+  }
+  if (kinds.empty()) out.fits = out.lacking_bytes == 0;
   out.fits &= cost::host_fits(*problem.cluster, priced);
   const std::lock_guard lock(mutex_);
   ++flows_;

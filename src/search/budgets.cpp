@@ -17,7 +17,7 @@ std::vector<BudgetRow> budgets() {
                  kMostExactChoices, kMostMissing, kMostSampleCells, kMostCombinations, kMostJudged, kMostSplits, kImprovedSplits,
                  kMostEnumerated, kMostPipelineSets, kMostClosing, kMostSplitChoices, kSplitRounds, kJudgedOfUnequal,
                  kMostGroupParts, kMostReplicaPlans, kMostReplicaGroups, kMostReplicaSplits, kMostUnitSets, kMostUnits,
-                 kMostChains, kKeptGrouped, kRefinedGrouped, kRefinedZeroBubble, kRepairedGrouped, kMostChanges, kMostLooked,
+                 kMostChains, kKeptGrouped, kKeptOfShape, kRefinedGrouped, kRefinedZeroBubble, kRepairedGrouped, kMostChanges, kMostLooked,
                  kMostClosingPasses, kMostNodeSets, kMostOrders, kMostLayerwiseChunks, kLayerStarts, kStartTries,
                  kStartInstructions, kAnswerTries, kAnswerInstructions, kBoundaryRounds, kPartitionStates, kFrontierStates,
                  kIncumbentProbes);

@@ -84,7 +84,8 @@ inline constexpr Budget<std::int64_t> kMostUnits{"most-units", 32, "units into w
 inline constexpr Budget<std::size_t> kMostChains{"most-chains", 128, "chains of one micro-batch size that are simulated", true};
 inline constexpr Budget<std::size_t> kKeptGrouped{"kept-grouped", 64, "chains that are kept for other schedules", true};
 inline constexpr Budget<std::size_t> kRefinedGrouped{"refined-grouped", 16, "chains of different sizes that are refined", true};
-inline constexpr Budget<std::size_t> kRefinedZeroBubble{"refined-zero-bubble", 6, "chains under ZB-H1 that are refined", true};
+inline constexpr Budget<std::size_t> kKeptOfShape{"kept-of-shape", 4, "kept chains of one shape and micro-batch size", true};
+inline constexpr Budget<std::size_t> kRefinedZeroBubble{"refined-zero-bubble", 16, "chains under ZB-H1 that are refined", true};
 inline constexpr Budget<std::size_t> kRepairedGrouped{
     "repaired-grouped", 4, "chains that do not fit whose changes are tried, for each micro-batch size", true};
 inline constexpr Budget<std::int64_t> kMostChanges{"most-changes", 2'000, "changes judged for each refined chain", true};

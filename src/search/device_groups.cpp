@@ -2,7 +2,11 @@
 #include "search/device_groups.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "base/invariant.h"
 #include "base/parallel.h"
@@ -22,6 +26,20 @@ std::vector<std::int64_t> sizes_of(std::int64_t batch) {
   std::vector<std::int64_t> out;
   for (std::int64_t samples = 1; samples <= batch; ++samples)
     if (batch % samples == 0) out.push_back(samples);
+  return out;
+}
+
+constexpr std::size_t kGlanceWidth = 6;  // partial chains that a first look keeps
+
+/// Holds the kind and the units of each stage of a chain.
+using Shape = std::vector<std::pair<std::int32_t, std::int32_t>>;
+
+Shape shape_of(const StageOptions& options, const Chain& chain) {
+  Shape out;
+  for (const solve::GroupedStage& stage : chain) {
+    const solve::StageOption& option = options.options[static_cast<std::size_t>(stage.option)];
+    out.emplace_back(option.kind, option.units);
+  }
   return out;
 }
 
@@ -46,6 +64,8 @@ class ChainsSearch {
   [[nodiscard]] std::vector<Size> sizes_with_options();
   /// Tries changes of the chains with the least bounds, none of which fits.
   void repair(const Size& size, const std::vector<solve::GroupedPipeline>& chains);
+  /// Changes a chain until it fits, where each change needs less memory beyond the devices.
+  std::optional<Kept> repaired(const Size& size, solve::GroupedPipeline chain);
   /// Finds first plans from a few partial ones.
   void glance(Size& size);
   void search_size(Size& size);
@@ -54,13 +74,20 @@ class ChainsSearch {
   /// Where the job admits ZB-H1, runs the best chains under it, then changes of the best of them. Then it enumerates
   /// the remaining candidates where these are few.
   void zero_bubble();
+  /// Returns chains that fit under 1F1B, and chains whose bound there is near the best plan.
+  std::vector<Kept> starts_of_zero_bubble();
   void close_zero_bubble();
-  /// Judges candidates that may be better than the best plan; returns the best of them, or nothing.
-  Kept judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains, std::size_t most);
+  /// Judges candidates that may be better than the best plan. Returns the best of each shape, by time.
+  std::vector<Kept> judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains, std::size_t most);
   /// Returns the simulated time; 0: it breaks a rule or does not fit.
   std::int64_t judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
                      ChainSchedule schedule = ChainSchedule::one_f_one_b);
   void remember(Kept kept);
+  /// Returns the time up to which plans are refined; INT64_MAX: none fits yet.
+  [[nodiscard]] std::int64_t near_best_ns() const {
+    const std::int64_t best = context_.best_ns();
+    return best == INT64_MAX ? best : best + best / 1000 * kRefinedPermille;
+  }
   void refine_best();
   void refine(const Size& size, Kept start, ChainSchedule schedule = ChainSchedule::one_f_one_b);
   [[nodiscard]] const Size& size_of(std::int64_t samples) const {
@@ -72,6 +99,7 @@ class ChainsSearch {
     std::int64_t samples = 0;
     Chain chain;
     std::int64_t iteration_ns = 0;
+    Shape shape;
   };
 
   /// Holds the options and results for micro-batches of one number of samples.
@@ -93,12 +121,17 @@ class ChainsSearch {
   /// Holds chains that fit under 1F1B, by time; at most kKeptGrouped, where ZB-H1 is admitted.
   std::vector<Kept> good_;
   std::vector<Size> sizes_;
-  std::int64_t repaired_ = 0;  ///< plans simulated to find changes of chains that do not fit
+  std::int64_t repaired_ = 0;       ///< plans simulated to find changes of chains that do not fit
+  std::int64_t lacking_bytes_ = 0;  ///< lacking bytes of the last judged plan; INT64_MAX where it breaks a rule
 };
 
 void ChainsSearch::remember(Kept kept) {
   const auto at = std::upper_bound(good_.begin(), good_.end(), kept, ends_sooner);
-  good_.insert(at, std::move(kept));
+  const auto alike = [&](const Kept& other) { return other.samples == kept.samples && other.shape == kept.shape; };
+  if (static_cast<std::size_t>(std::count_if(good_.begin(), at, alike)) == kKeptOfShape) return;
+  const auto rest = good_.insert(at, kept) + 1;
+  const auto last = std::find_if(good_.rbegin(), std::make_reverse_iterator(rest), alike);
+  if (static_cast<std::size_t>(std::count_if(good_.begin(), good_.end(), alike)) > kKeptOfShape) good_.erase(last.base() - 1);
   if (good_.size() > kKeptGrouped) good_.pop_back();
 }
 
@@ -112,12 +145,14 @@ std::int64_t ChainsSearch::judge(const StageOptions& options, const solve::Group
     if (chain.stages.size() < 2 || !pipeline_admitted(problem_, pipeline, samples)) return 0;
   }
   plan.pipelines = {std::move(pipeline)};
+  lacking_bytes_ = INT64_MAX;
   if (!plan_violations(*problem_.model, plan).empty()) return 0;
   const PlanEvaluation found = context_.simulate(plan);
+  lacking_bytes_ = found.lacking_bytes;
   ESPALIER_CHECK(found.iteration_ns >= chain.bound_ns || !evaluator_.exact());
   if (!context_.offer(plan.pipelines, found)) return 0;
   if (schedule == ChainSchedule::one_f_one_b && admits_zero_bubble(problem_.space))
-    remember({samples, chain.stages, found.iteration_ns});
+    remember({samples, chain.stages, found.iteration_ns, shape_of(options, chain.stages)});
   GroupedCandidate candidate{std::move(plan.pipelines), found.iteration_ns};
   const auto at = std::upper_bound(out_.simulated.begin(), out_.simulated.end(), candidate, ends_sooner);
   out_.simulated.insert(at, std::move(candidate));
@@ -150,7 +185,7 @@ void ChainsSearch::refine(const Size& size, Kept start, ChainSchedule schedule) 
 void ChainsSearch::refine_best() {
   std::stable_sort(kept_.begin(), kept_.end(), ends_sooner);
   for (std::size_t i = 0; i < std::min(kept_.size(), kRefinedGrouped.value); ++i) {
-    if (kept_[i].iteration_ns > context_.best_ns() + context_.best_ns() / 1000 * kRefinedPermille) break;
+    if (kept_[i].iteration_ns > near_best_ns()) break;
     refine(size_of(kept_[i].samples), kept_[i]);
   }
   kept_.clear();
@@ -172,9 +207,9 @@ std::vector<ChainsSearch::Size> ChainsSearch::sizes_with_options() {
   return sizes;
 }
 
-ChainsSearch::Kept ChainsSearch::judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains,
-                                           std::size_t most) {
-  Kept best{size.samples, {}, INT64_MAX};
+std::vector<ChainsSearch::Kept> ChainsSearch::judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains,
+                                                        std::size_t most) {
+  std::map<Shape, Kept> best;
   for (std::size_t i = 0; i < std::min(chains.size(), most); ++i) {
     if (chains[i].bound_ns >= context_.best_ns()) break;
     if (context_.stopped()) {
@@ -182,17 +217,23 @@ ChainsSearch::Kept ChainsSearch::judge_all(const Size& size, const std::vector<s
       break;
     }
     const std::int64_t ns = judge(size.options, chains[i], size.samples);
-    if (ns > 0 && ns < best.iteration_ns) best = {size.samples, chains[i].stages, ns};
+    if (ns == 0) continue;
+    Shape shape = shape_of(size.options, chains[i].stages);
+    const auto [known, added] = best.try_emplace(shape);
+    if (added || ns < known->second.iteration_ns) known->second = {size.samples, chains[i].stages, ns, std::move(shape)};
   }
-  return best;
+  std::vector<Kept> out;
+  for (auto& [shape, kept] : best) out.push_back(std::move(kept));
+  std::stable_sort(out.begin(), out.end(), ends_sooner);
+  return out;
 }
 
 void ChainsSearch::glance(Size& size) {
-  constexpr std::size_t kWidth = 6, kJudged = 3;
+  constexpr std::size_t kJudged = 3;
   solve::DeviceGroupsProblem numbers = size.numbers;
   numbers.cutoff_ns = context_.best_ns();
   numbers.prove = false;
-  numbers.width = kWidth;
+  numbers.width = kGlanceWidth;
   size.tables = std::make_unique<solve::DeviceGroupsTables>(size.numbers);
   const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers, *size.tables);
   out_.bounded += found.counters.states;
@@ -201,16 +242,42 @@ void ChainsSearch::glance(Size& size) {
   if (found.exact && found.candidates.empty()) size.bound_ns = found.lower_bound_ns;
   size.estimate_ns = static_cast<double>(found.candidates.empty() ? INT64_MAX : found.candidates.front().bound_ns);
   out_.candidates += static_cast<std::int64_t>(std::min(kJudged, found.candidates.size()));
-  Kept best = judge_all(size, found.candidates, kJudged);
-  if (!best.chain.empty()) kept_.push_back(std::move(best));
+  for (Kept& best : judge_all(size, found.candidates, kJudged)) kept_.push_back(std::move(best));
 }
 
 void ChainsSearch::repair(const Size& size, const std::vector<solve::GroupedPipeline>& chains) {
-  for (std::size_t i = 0; i < std::min(chains.size(), kRepairedGrouped.value) && repaired_ < kMostChanges; ++i) {
+  std::set<Shape> shapes;
+  for (const solve::GroupedPipeline& chain : chains) {
+    if (shapes.size() == kRepairedGrouped || repaired_ >= kMostChanges || chain.bound_ns >= context_.best_ns()) break;
+    if (!shapes.insert(shape_of(size.options, chain.stages)).second) continue;
     const std::int64_t before = out_.simulations;
-    if (chains[i].bound_ns < context_.best_ns()) refine(size, {size.samples, chains[i].stages, context_.best_ns()});
+    if (auto fitting = repaired(size, chain)) refine(size, std::move(*fitting));
     repaired_ += out_.simulations - before;
   }
+}
+
+std::optional<ChainsSearch::Kept> ChainsSearch::repaired(const Size& size, solve::GroupedPipeline chain) {
+  const std::int64_t before = out_.simulations;
+  judge(size.options, chain, size.samples);
+  std::int64_t lacking = lacking_bytes_;
+  const std::int64_t near = near_best_ns();
+  for (bool better = true; better;) {
+    better = false;
+    for (const Chain& change : changes_of(chain.stages, size.options)) {
+      if (context_.stopped() || out_.simulations - before >= kMostChanges / static_cast<std::int64_t>(kRepairedGrouped.value))
+        return std::nullopt;
+      const auto with_bound = bounded(size.numbers, change, ChainSchedule::one_f_one_b);
+      if (!with_bound || with_bound->bound_ns >= near) continue;
+      if (const std::int64_t ns = judge(size.options, *with_bound, size.samples); ns > 0)
+        return Kept{size.samples, change, ns, {}};
+      if (lacking_bytes_ >= lacking) continue;
+      lacking = lacking_bytes_;
+      chain = *with_bound;
+      better = true;
+      break;
+    }
+  }
+  return std::nullopt;
 }
 
 void ChainsSearch::search_size(Size& size) {
@@ -233,12 +300,11 @@ void ChainsSearch::search_size(Size& size) {
   out_.candidates += static_cast<std::int64_t>(found.candidates.size());
   size.bound_ns = found.lower_bound_ns;
   const std::int64_t known = context_.best_ns();
-  Kept best = judge_all(size, found.candidates, found.candidates.size());
-  if (best.chain.empty()) return repair(size, found.candidates);
-  if (best.iteration_ns < known)
-    refine(size, std::move(best));
-  else
-    kept_.push_back(std::move(best));
+  std::vector<Kept> best = judge_all(size, found.candidates, found.candidates.size());
+  if (best.empty()) return repair(size, found.candidates);
+  const bool better = best.front().iteration_ns < known;
+  for (std::size_t i = better ? 1 : 0; i < best.size(); ++i) kept_.push_back(best[i]);
+  if (better) refine(size, std::move(best.front()));
 }
 
 void ChainsSearch::close() {
@@ -257,20 +323,39 @@ void ChainsSearch::close() {
   }
 }
 
+std::vector<ChainsSearch::Kept> ChainsSearch::starts_of_zero_bubble() {
+  std::vector<Kept> out = good_;
+  for (const Size& size : sizes_) {
+    if (context_.stopped()) break;
+    solve::DeviceGroupsProblem numbers = size.numbers;
+    numbers.cutoff_ns = near_best_ns();
+    numbers.prove = false;
+    numbers.width = kGlanceWidth;
+    const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
+    out_.bounded += found.counters.states;
+    out_.tried += found.counters.tried;
+    for (const solve::GroupedPipeline& chain : found.candidates)
+      out.push_back({size.samples, chain.stages, chain.bound_ns, shape_of(size.options, chain.stages)});
+  }
+  return out;
+}
+
 void ChainsSearch::zero_bubble() {
   std::vector<Kept> found;
-  const std::vector<Kept> starts = good_;
-  for (const Kept& start : starts) {
+  for (const Kept& start : starts_of_zero_bubble()) {
     const Size& size = size_of(start.samples);
     const auto chain = bounded(size.numbers, start.chain, ChainSchedule::zero_bubble);
     if (!chain || context_.stopped()) continue;
     ++out_.candidates;
     const std::int64_t ns = judge(size.options, *chain, start.samples, ChainSchedule::zero_bubble);
-    if (ns > 0) found.push_back({start.samples, start.chain, ns});
+    if (ns > 0) found.push_back({start.samples, start.chain, ns, start.shape});
   }
   std::stable_sort(found.begin(), found.end(), ends_sooner);
-  if (found.size() > kRefinedZeroBubble) found.resize(kRefinedZeroBubble);
-  for (const Kept& start : found) refine(size_of(start.samples), start, ChainSchedule::zero_bubble);
+  std::set<std::pair<std::int64_t, Shape>> refined;
+  for (const Kept& start : found) {
+    if (refined.size() == kRefinedZeroBubble) break;
+    if (refined.emplace(start.samples, start.shape).second) refine(size_of(start.samples), start, ChainSchedule::zero_bubble);
+  }
   close_zero_bubble();
 }
 

@@ -33,6 +33,7 @@ struct PlanEvaluation {
   /// Holds bytes by device kind (cost::KindCosts), for a plan with a stage of several kinds of ranks. Each is what
   /// the fullest rank of the kind needs beyond its device's memory; it is negative where memory is left.
   std::vector<std::int64_t> over = {};
+  std::int64_t lacking_bytes = 0;  ///< sum over ranks of what each needs beyond its device's memory
 };
 
 class Evaluator {

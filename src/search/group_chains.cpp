@@ -60,14 +60,24 @@ void add_exchanged(const Chain& chain, std::size_t i, std::size_t j, std::vector
   out.push_back(std::move(exchanged));
 }
 
-/// Adds the chains that join stages i and i + 1 on the units of either.
-void add_joined(const Chain& chain, std::size_t i, std::vector<Chain>& out) {
+/// Adds the chains that join stages i and i + 1 on the units of either, or of both where these are of one kind.
+void add_joined(const Chain& chain, std::size_t i, const StageOptions& options, std::vector<Chain>& out) {
   Chain joined = chain;
   joined[i].last = chain[i + 1].last;
   joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   out.push_back(joined);
   joined[i].option = chain[i + 1].option;
-  out.push_back(std::move(joined));
+  out.push_back(joined);
+  const auto option = [&](std::size_t k) -> const solve::StageOption& {
+    return options.options[static_cast<std::size_t>(chain[k].option)];
+  };
+  if (option(i).kind != option(i + 1).kind) return;
+  for (std::size_t o = 0; o < options.options.size(); ++o) {
+    const solve::StageOption& both = options.options[o];
+    if (both.kind != option(i).kind || both.units != option(i).units + option(i + 1).units) continue;
+    joined[i].option = static_cast<std::int32_t>(o);
+    out.push_back(joined);
+  }
 }
 
 /// Adds the chains in which stage i has another option on the same units.
@@ -79,6 +89,39 @@ void add_changed(const Chain& chain, std::size_t i, const StageOptions& options,
     Chain changed = chain;
     changed[i].option = static_cast<std::int32_t>(o);
     out.push_back(std::move(changed));
+  }
+}
+
+/// Adds the chains in which stage i has an option on other units.
+void add_resized(const Chain& chain, std::size_t i, const StageOptions& options, std::vector<Chain>& out) {
+  const solve::StageOption& now = options.options[static_cast<std::size_t>(chain[i].option)];
+  for (std::size_t o = 0; o < options.options.size(); ++o) {
+    const solve::StageOption& other = options.options[o];
+    if (other.kind == now.kind && other.units == now.units) continue;
+    Chain resized = chain;
+    resized[i].option = static_cast<std::int32_t>(o);
+    out.push_back(std::move(resized));
+  }
+}
+
+/// Adds the chains that cut stage i in the middle. One half keeps its option, or both halves share its units.
+void add_split(const Chain& chain, std::size_t i, const StageOptions& options, std::vector<Chain>& out) {
+  if (chain[i].last == chain[i].first) return;
+  const std::int32_t middle = chain[i].first + (chain[i].last - chain[i].first) / 2;
+  const auto cut = [&](std::int32_t first, std::int32_t second) {
+    Chain split = chain;
+    split[i] = {first, chain[i].first, middle};
+    split.insert(split.begin() + static_cast<std::ptrdiff_t>(i) + 1, {second, middle + 1, chain[i].last});
+    out.push_back(std::move(split));
+  };
+  const std::int32_t own = chain[i].option;
+  const solve::StageOption& now = options.options[static_cast<std::size_t>(own)];
+  for (std::size_t o = 0; o < options.options.size(); ++o) {
+    const auto other = static_cast<std::int32_t>(o);
+    const solve::StageOption& half = options.options[o];
+    if (half.kind == now.kind && half.units * 2 <= now.units) cut(other, other);
+    cut(own, other);
+    if (other != own) cut(other, own);
   }
 }
 
@@ -120,9 +163,13 @@ std::vector<Chain> changes_of(const Chain& chain, const StageOptions& options) {
   for (std::size_t i = 0; i + 1 < chain.size(); ++i) {
     add_moved(chain, i, out);
     for (std::size_t j = i + 1; j < chain.size(); ++j) add_exchanged(chain, i, j, out);
-    add_joined(chain, i, out);
+    add_joined(chain, i, options, out);
   }
   for (std::size_t i = 0; i < chain.size(); ++i) add_changed(chain, i, options, out);
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    add_resized(chain, i, options, out);
+    add_split(chain, i, options, out);
+  }
   return out;
 }
 

@@ -31,7 +31,9 @@ double estimate_ns(const solve::DeviceGroupsProblem& numbers);
 /// - a boundary moves by one or two layers;
 /// - two stages swap places, with or without their numbers of layers;
 /// - a stage goes to its neighbour;
-/// - a stage takes another option with the same number of units of the kind.
+/// - a stage takes another option;
+/// - a stage is cut in the middle, and one half takes another option, or both halves share its units.
+/// Some of them may need more units than the cluster has; bounded() in group_closing.h rules them out.
 std::vector<Chain> changes_of(const Chain& chain, const StageOptions& options);
 
 }  // namespace espalier::search

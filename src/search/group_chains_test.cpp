@@ -34,11 +34,12 @@ bool has(const std::vector<Chain>& chains, const Chain& wanted) {
 
 // Two stages have 3 and 1 layers. The boundary may move back by one or two layers but not forward. The stages swap
 // places with three layers first, or with one; either may take all layers. Option 2 is the other one on one unit of
-// kind 0.
+// kind 0. Stage 0 has two options on other units, and stage 1 has three. Only stage 0 can be cut: in seven ways, as
+// each of four options may take either half.
 TEST(GroupChains, SingleChangesOfAChain) {
   const StageOptions options = options_of({{0, 1}, {1, 1}, {0, 1}, {1, 2}});
   const std::vector<Chain> changes = changes_of({{0, 0, 2}, {1, 3, 3}}, options);
-  EXPECT_EQ(changes.size(), 2U + 2U + 2U + 1U);
+  EXPECT_EQ(changes.size(), 2U + 2U + 2U + 1U + (2U + 3U) + 7U);
   EXPECT_TRUE(has(changes, {{0, 0, 1}, {1, 2, 3}}));
   EXPECT_TRUE(has(changes, {{0, 0, 0}, {1, 1, 3}}));
   EXPECT_TRUE(has(changes, {{1, 0, 2}, {0, 3, 3}}));
@@ -46,6 +47,16 @@ TEST(GroupChains, SingleChangesOfAChain) {
   EXPECT_TRUE(has(changes, {{0, 0, 3}}));
   EXPECT_TRUE(has(changes, {{1, 0, 3}}));
   EXPECT_TRUE(has(changes, {{2, 0, 2}, {1, 3, 3}}));
+  EXPECT_TRUE(has(changes, {{0, 0, 2}, {3, 3, 3}}));
+  EXPECT_TRUE(has(changes, {{0, 0, 1}, {1, 2, 2}, {1, 3, 3}}));
+}
+
+// Two stages on one unit each join on two units of their kind. A stage on two units is cut into two on one unit each.
+TEST(GroupChains, UnitsJoinAndPart) {
+  const StageOptions options = options_of({{0, 1}, {0, 2}, {1, 2}});
+  EXPECT_TRUE(has(changes_of({{0, 0, 1}, {0, 2, 3}}, options), {{1, 0, 3}}));
+  EXPECT_FALSE(has(changes_of({{0, 0, 1}, {0, 2, 3}}, options), {{2, 0, 3}}));
+  EXPECT_TRUE(has(changes_of({{1, 0, 3}}, options), {{0, 0, 1}, {0, 2, 3}}));
 }
 
 // The outer two of three stages swap places and take their layers along; the middle one moves.

@@ -165,7 +165,7 @@ const std::vector<Alone>& MultiPipelineSearch::exact(std::size_t group, std::int
   std::vector<double> devices(problem_.cluster->groups.size(), 0.0);
   const NodeGroup& of = problem_.cluster->groups[group];
   for (std::int64_t nodes = of.nodes; nodes >= 1; --nodes) {
-    devices[group] = static_cast<double>(nodes * of.devices_per_node);
+    devices[group] = work_.capacity(group, nodes);
     if (problem_.space.devices == DeviceChoice::all && nodes < of.nodes) break;
     if (work_.ns(devices, samples) >= context_.best_ns() || context_.stopped()) break;
     if (exact_searches_ >= kMostExactSearches || exact_choices_ >= kMostExactChoices) break;
@@ -195,13 +195,18 @@ std::vector<std::int64_t> shares_near(std::int64_t share, std::int64_t devices, 
 }
 
 /// Returns the samples of each group in the least time in which all of them together train the batch. If that is
-/// unknown, it uses the time of the whole batch alone. The result is empty if some group has none.
+/// unknown, it uses the time of the whole batch alone, or that of its arithmetic where some group has no such plan.
 std::vector<double> MultiPipelineSearch::paces(const SingleGroupOutcome& alone) {
   std::vector<double> out;
   if (!reach_.known()) {
-    for (const GroupAlone& group : alone.groups) {
-      if (group.simulated.empty()) return {};
-      out.push_back(1.0 / static_cast<double>(group.simulated.front().iteration_ns));
+    const bool all = std::none_of(alone.groups.begin(), alone.groups.end(), [](const auto& g) { return g.simulated.empty(); });
+    for (std::size_t g = 0; g < alone.groups.size(); ++g) {
+      std::vector<double> devices(alone.groups.size(), 0.0);
+      devices[g] = work_.capacity(g);
+      const std::int64_t ns =
+          all ? alone.groups[g].simulated.front().iteration_ns : work_.ns(devices, problem_.training.global_batch);
+      if (ns <= 0) return {};
+      out.push_back(1.0 / static_cast<double>(ns));
     }
     return out;
   }
@@ -263,14 +268,27 @@ void MultiPipelineSearch::add_missing() {
   }
 }
 
+/// Returns numbers of samples that pipelines may hand over. Multiples of their data-parallel degrees keep these. The
+/// last is 0, which looks for other configurations with the same samples.
+std::vector<std::int64_t> moves_of(const std::vector<Pipeline>& pipelines, std::int64_t batch) {
+  std::vector<std::int64_t> out = {1, 2, 3, 4, 6, 8};
+  for (const std::int64_t moved : {12, 16})
+    if (moved * 16 <= batch) out.push_back(moved);
+  for (const Pipeline& pipeline : pipelines)
+    for (const std::int64_t times : {1, 2, 3, 4}) out.push_back(times * pipeline.strategy().dp);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  out.push_back(0);
+  return out;
+}
+
 bool MultiPipelineSearch::improve_exact_once(GroupedCandidate& plan) {
   const std::vector<Pipeline>& pipelines = plan.pipelines;
-  const std::int64_t batch = problem_.training.global_batch;
   const auto group_of = [&](const Pipeline& p) { return problem_.cluster->group_of(p.stages.front().devices.front().first); };
-  for (const std::int64_t moved : {1, 2, 3, 4, 6, 8, 12, 16, 0})
+  for (const std::int64_t moved : moves_of(pipelines, problem_.training.global_batch))
     for (std::size_t from = 0; from < pipelines.size(); ++from)
       for (std::size_t to = 0; to < pipelines.size(); ++to) {
-        if (from == to || pipelines[from].samples <= moved || (moved > 8 && moved * 16 > batch) || context_.stopped()) continue;
+        if (from == to || pipelines[from].samples <= moved || context_.stopped()) continue;
         GroupedCandidate best = plan;
         for (const Alone& a : exact(group_of(pipelines[from]), pipelines[from].samples - moved)) {
           if (a.alone_ns >= best.iteration_ns) break;

@@ -34,12 +34,7 @@ std::vector<std::int64_t> node_counts(std::int64_t nodes, bool every) {
 
 std::vector<double> capacity_of(const Cluster& cluster, const WorkBound& work, const NodeSet& nodes) {
   std::vector<double> out(cluster.groups.size(), 0.0);
-  for (const GroupPart& part : nodes) {
-    const NodeGroup& group = cluster.groups[part.group];
-    // A group with devices of unequal speed contributes all its nodes.
-    out[part.group] =
-        part.nodes == group.nodes ? work.capacity(part.group) : static_cast<double>(part.nodes * group.devices_per_node);
-  }
+  for (const GroupPart& part : nodes) out[part.group] = work.capacity(part.group, part.nodes);
   return out;
 }
 
@@ -122,7 +117,7 @@ NodeSets node_sets(const Problem& problem, const WorkBound& work, std::size_t le
       return;
     }
     const NodeGroup& group = cluster.groups[g];
-    std::vector<std::int64_t> counts = group.speed.empty() ? node_counts(group.nodes, every) : std::vector{group.nodes};
+    std::vector<std::int64_t> counts = node_counts(group.nodes, every);
     std::reverse(counts.begin(), counts.end());
     // Among equal groups the first ones are taken, with more nodes in the earlier ones.
     std::int64_t most = group.nodes;

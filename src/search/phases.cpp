@@ -315,6 +315,7 @@ void run_device_groups(PhaseState& s, PhaseSummary& out) {
 void run_whole_cluster(PhaseState& s, PhaseSummary& out) {
   Options how = s.options.how;
   how.node_limit = s.rest_after(simulated_before(s.found));
+  for (const Pipeline& start : s.options.starts) how.seeds.push_back({start.strategy(), start.schedule});
   s.found.across = whole_cluster(s.problem, s.evaluator, s.found.best_ns(), how);
   report(*s.found.across, s.found.across->bounded, out);
 }

@@ -21,16 +21,15 @@ Plan in_cluster(const Problem& problem, const Cluster& alone, std::int64_t first
 }
 
 Cluster group_alone(const Cluster& cluster, std::size_t group) {
-  Cluster out = cluster.alone(group);
-  const double speed = cluster.slowest_of(cluster.first_device(group), out.devices());
-  if (speed != 1.0) out.groups.front().device = out.groups.front().device.at_speed(speed);
-  return out;
+  return nodes_alone(cluster, group, cluster.groups[group].nodes);
 }
 
 Cluster nodes_alone(const Cluster& cluster, std::size_t group, std::int64_t nodes) {
-  Cluster out = group_alone(cluster, group);
+  Cluster out = cluster.alone(group);
   out.groups.front().nodes = nodes;
-  if (nodes == 1) out.inter.clear();
+  const double speed = cluster.slowest_of(cluster.first_device(group), out.devices());
+  if (speed != 1.0) out.groups.front().device = out.groups.front().device.at_speed(speed);
+  if (nodes == 1 && cluster.groups[group].nodes > 1) out.inter.clear();
   return out;
 }
 

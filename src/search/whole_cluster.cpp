@@ -37,6 +37,17 @@ SearchSpace uniform_part(SearchSpace space) {
   return space;
 }
 
+NodeSet all_nodes(const Cluster& cluster) {
+  NodeSet out;
+  for (std::size_t g = 0; g < cluster.groups.size(); ++g) out.push_back({g, cluster.groups[g].nodes});
+  return out;
+}
+
+NodeSet sorted(NodeSet nodes) {
+  std::sort(nodes.begin(), nodes.end(), [](const GroupPart& a, const GroupPart& b) { return a.group < b.group; });
+  return nodes;
+}
+
 class WholeClusterSearch {
  public:
   WholeClusterSearch(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const Options& options)
@@ -75,6 +86,10 @@ class WholeClusterSearch {
   void search(const NodeSet& nodes);
   /// Searches the micro-batches, rank orders and schedules of the best plan, which limits may have left out.
   void refine_best();
+  /// Searches the plans with the degrees and devices of the best plan.
+  void search_degrees();
+  /// Tries configurations in all orders of the groups of a part.
+  void try_orders(const NodeSet& part, const std::vector<Configuration>& configurations);
   void search_orders(const NodeSet& part, std::int64_t joined_ns, std::int64_t last);
   void search_schedules(Across& across, std::vector<BoundedConfiguration> schedules);
   /// Returns a lower bound of the plans on a set's nodes, under the best of its networks. It also bounds the plans of
@@ -102,8 +117,10 @@ class WholeClusterSearch {
   LayerCompute compute_;
   PhaseOutcome out_;
   PhaseContext context_;
-  NodeSet best_nodes_;  ///< nodes of the best plan
+  /// Holds the best plan of this phase, which may be slower than that of another phase.
   std::optional<Configuration> best_;
+  NodeSet best_nodes_;
+  std::int64_t own_best_ns_ = INT64_MAX;
   std::int64_t priced_ = 0, most_prices_ = kMostAcrossPrices;
   std::int64_t joined_ns_ = 0;        ///< bound of the set that is being searched: no plan of it takes less
   bool joined_broken_ = false;        ///< some plan does
@@ -185,9 +202,9 @@ std::vector<BoundedConfiguration> WholeClusterSearch::schedule_choices(Across& a
 
 bool WholeClusterSearch::offer(const OnPart& what, const Plan& plan, const PlanEvaluation& judged) {
   ++out_.simulations;
-  const std::int64_t before = out_.best ? out_.best->iteration_ns : INT64_MAX;
   if (!context_.offer(plan.pipelines, judged)) return false;
-  if (judged.iteration_ns < before) {
+  if (judged.iteration_ns < own_best_ns_) {
+    own_best_ns_ = judged.iteration_ns;
     best_nodes_ = what.nodes;
     best_ = what.configuration;
   }
@@ -368,9 +385,35 @@ void WholeClusterSearch::search_orders(const NodeSet& part, std::int64_t joined_
   }
 }
 
+void WholeClusterSearch::try_orders(const NodeSet& part, const std::vector<Configuration>& configurations) {
+  joined_ns_ = 0;  // it bounds another part
+  for (const NodeSet& order : orders_of(*problem_.cluster, part).orders) {
+    const Across own = across(order);
+    for (const Configuration& c : configurations) {
+      if (context_.stopped()) return;
+      if (!own.space.contains(c)) continue;
+      const Plan plan = plan_across(problem_, own.own, own.devices, c);
+      const auto judged = evaluate(plan);
+      ESPALIER_CHECK(judged.has_value());
+      offer({order, c}, plan, *judged);
+    }
+  }
+}
+
 void WholeClusterSearch::refine_best() {
   if (!best_ || left_ns_ >= context_.best_ns() || context_.stopped()) return;
-  most_prices_ = priced_ + kMostRefinedPrices;
+  constexpr int kRounds = 3;
+  std::int64_t before = INT64_MAX;
+  for (int round = 0; round < kRounds && own_best_ns_ < before && !context_.stopped(); ++round) {
+    before = own_best_ns_;
+    most_prices_ = priced_ + kMostRefinedPrices;
+    try_orders(sorted(best_nodes_), {Configuration(*best_)});
+    search_degrees();
+  }
+  try_orders(sorted(best_nodes_), {Configuration(*best_)});
+}
+
+void WholeClusterSearch::search_degrees() {
   Across across = this->across(NodeSet(best_nodes_));
   const auto degrees = [](const Configuration& c) {
     return std::array{c.schedule.stages, c.strategy.tp, c.strategy.cp, c.strategy.dp, c.strategy.ep};
@@ -387,7 +430,6 @@ void WholeClusterSearch::refine_best() {
     schedules.insert(schedules.end(), own.begin(), own.end());
   }
   const std::int64_t before = left_ns_;
-  joined_ns_ = 0;  // it bounds the last part, not this one
   search_schedules(across, std::move(schedules));
   left_ns_ = before;  // these plans are behind the bounds of the parts
 }
@@ -397,6 +439,7 @@ PhaseOutcome WholeClusterSearch::run() {
   const std::int64_t most = kMostAcrossPrices + std::max(kMostPartPrices.value, kMostPartDevices / problem_.cluster->devices());
   const NodeSets sets = node_sets(problem_, work_, 2, context_.best_ns());
   leave(sets.unlisted_bound_ns);
+  try_orders(all_nodes(*problem_.cluster), options_.seeds);
   for (std::size_t n = 0; n < sets.sets.size(); ++n) {
     if (sets.bound_ns[n] >= context_.best_ns()) break;
     // The largest part has prices of its own. Each of the others may take a share of what is left.

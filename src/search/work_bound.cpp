@@ -74,12 +74,13 @@ std::vector<std::vector<double>> seconds_of(const Problem& problem, WorkBound::P
 
 WorkBound::WorkBound(const Problem& problem, Passes passes) : problem_(&problem), seconds_(seconds_of(problem, passes)) {}
 
-double WorkBound::capacity(std::size_t group) const {
+double WorkBound::capacity(std::size_t group) const { return capacity(group, problem_->cluster->groups[group].nodes); }
+
+double WorkBound::capacity(std::size_t group, std::int64_t nodes) const {
   const Cluster& cluster = *problem_->cluster;
   const std::int64_t first = cluster.first_device(group);
   double sum = 0;
-  for (std::int64_t d = 0; d < cluster.groups[group].nodes * cluster.groups[group].devices_per_node; ++d)
-    sum += cluster.speed_of(first + d);
+  for (std::int64_t d = 0; d < nodes * cluster.groups[group].devices_per_node; ++d) sum += cluster.speed_of(first + d);
   return sum;
 }
 

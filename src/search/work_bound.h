@@ -29,8 +29,9 @@ class WorkBound {
   [[nodiscard]] std::int64_t ns(const std::vector<double>& devices, std::int64_t samples) const;
   /// Returns the bound of the whole batch on the whole cluster, with its speeds.
   [[nodiscard]] std::int64_t ns() const;
-  /// Returns the sum of the speeds of the devices of a group.
+  /// Returns the sum of the speeds of the devices of a group, or of its first `nodes` nodes.
   [[nodiscard]] double capacity(std::size_t group) const;
+  [[nodiscard]] double capacity(std::size_t group, std::int64_t nodes) const;
 
  private:
   const Problem* problem_;
