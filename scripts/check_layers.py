@@ -12,7 +12,8 @@ Rules, in the words of docs/architecture.md:
   printing         <iostream> and <cstdio> streams belong to cli (and to tests)
   path             a quoted include names its module: "cost/timing.h", "espalier/plan.h"
   namespace        a module opens one namespace of its own, with its name, inside espalier. Names in espalier itself
-                   belong to public headers. Only plan uses espalier itself: espalier::plan is the function that plans
+                   belong to public headers. Only plan uses espalier itself: espalier::plan is the function that plans.
+                   Public headers of the modules in NAMED use the module's namespace
   python           python/src includes public headers and its own files, nothing of src/
   driver           docs/architecture.md, "Where each module begins", names one file of each module; the file states its
                    purpose
@@ -93,6 +94,7 @@ PUBLIC = {
     "schedule_grid.h": "report",
     "text.h": "report",
 }
+NAMED = {"adapt", "exchange", "report"}
 RESULTS = {"simulate.h", "timeline.h"}
 RESULT_USERS = {"cost", "search", "sim", "planner", "adapt", "exchange", "runs", "calibrate", "report", "cli"}
 
@@ -211,6 +213,14 @@ def check_file(path, name, module):
                 yield number, target, "include", f"{module} may not include {head}"
 
 
+def check_public_namespace(text, module):
+    """Yields (line number, namespace, rule, why) for each namespace of a public header that is not its module's."""
+    wanted = f"namespace espalier::{module} {{" if module in NAMED else "namespace espalier {"
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("namespace espalier") and line != wanted:
+            yield number, line, "namespace", f"a public header of {module} opens {wanted.removesuffix(' {')}"
+
+
 def check_tree(root):
     offences, files = [], 0
     words = public_words(root)
@@ -221,7 +231,8 @@ def check_tree(root):
             offences.append(f"{path.relative_to(root)}: public: belongs to no module; add it to scripts/check_layers.py")
             continue
         offences += [f"{path.relative_to(root)}:{n}: {rule}: \"{target}\": {why}"
-                     for n, target, rule, why in check_file(path, path.name, module)]
+                     for n, target, rule, why in [*check_file(path, path.name, module),
+                                                  *check_public_namespace(path.read_text(encoding="utf-8"), module)]]
     for directory in sorted((root / "src").iterdir()) + sorted(root.glob("lab")):
         if not directory.is_dir():
             continue
@@ -320,6 +331,9 @@ SELF_TEST = [
     ("src/exchange/b.cpp", '#include "report/a.h"\n#include "espalier/documents.h"\n', 2),
     ("src/planner/c.cpp", '#include "espalier/exchange.h"\n#include "espalier/check.h"\n', 2),
     ("include/espalier/validate.h", '#include "espalier/calibrate.h"\n', 1),
+    ("include/espalier/adapt.h", "namespace espalier::adapt {\n}\n", 0),
+    ("include/espalier/exchange.h", "namespace espalier {\n}\n", 1),
+    ("include/espalier/engines.h", "namespace espalier::planner {\n}\n", 1),
     ("src/elsewhere/a.cpp", "", 1),
     ("src/job/n.cpp", "namespace espalier::job {\nnamespace {\n}\n}\nnamespace espalier {\n}\n", 0),
     ("src/job/m.cpp", "namespace espalier::planner {\n}\n", 1),

@@ -47,11 +47,12 @@ void say(const std::string& job, const std::string& what) {
 
 /// Returns the plan of the file that an exporter wrote, or the reason why there is none; null if the format
 /// has no importer.
-std::optional<Result<Plan>> read_back(const Job& job, const Plan& plan, const Exporter& format, const std::string& text) {
+std::optional<Result<Plan>> read_back(const Job& job, const Plan& plan, const exchange::Exporter& format,
+                                      const std::string& text) {
   if (format.name == "galvatron") {
     const bool sequence = plan.strategy().sp == SequenceParallel::megatron;
-    auto read =
-        find_importer("galvatron")->read({&job, {{"strategy", "file", text}}, {{"sequence-parallel", sequence ? "yes" : "no"}}});
+    auto read = exchange::find_importer("galvatron")
+                    ->read({&job, {{"strategy", "file", text}}, {{"sequence-parallel", sequence ? "yes" : "no"}}});
     if (!read) return read.error();
     return std::move(read->plan);
   }
@@ -62,7 +63,7 @@ std::optional<Result<Plan>> read_back(const Job& job, const Plan& plan, const Ex
                                                      {"accelerate-fsdp", "accelerate"}};
   const auto at = importers.find(format.name);
   if (at == importers.end()) return std::nullopt;
-  ConfigurationRequest request;
+  exchange::ConfigurationRequest request;
   request.name = "file";
   request.text = text;
   request.devices = job.cluster.devices();
@@ -77,7 +78,7 @@ std::optional<Result<Plan>> read_back(const Job& job, const Plan& plan, const Ex
     request.global_batch = job.training.global_batch;
     request.micro_batch = plan.only_pipeline().schedule.micro_batch;
   }
-  const auto read = find_configuration_format(at->second)->read(request);
+  const auto read = exchange::find_configuration_format(at->second)->read(request);
   if (!read) return read.error();
   if (read->global_batch != job.training.global_batch || read->sequence_length != job.training.sequence.main ||
       read->precision != to_string(job.training.precision) || read->engine != plan.engine)
@@ -87,7 +88,7 @@ std::optional<Result<Plan>> read_back(const Job& job, const Plan& plan, const Ex
         cat("batch ", job.training.global_batch, ", sequence ", job.training.sequence.main, ", ",
             to_string(job.training.precision), ", engine ", plan.engine),
         ""};
-  return plan_of(job, *read);
+  return exchange::plan_of(job, *read);
 }
 
 bool same(const Job& job, const PlannerResult& found, const Plan& read, std::string& why) {
@@ -107,7 +108,7 @@ bool same(const Job& job, const PlannerResult& found, const Plan& read, std::str
 
 void try_formats(const std::string& text, const Job& job, const PlannerResult& found, Counts& counts) {
   std::string refused;
-  for (const Exporter* format : exporters_of(found.plan.engine)) {
+  for (const exchange::Exporter* format : exchange::exporters_of(found.plan.engine)) {
     const auto written = format->write({&job, &found.plan});
     if (!written) {
       refused += cat(refused.empty() ? "" : "; ", written.error().message());
@@ -142,7 +143,7 @@ void try_job(const std::string& text, const Asked& asked, Counts& counts) {
     return;
   }
   ++counts.found;
-  const auto report = check_plan(*job, found->plan, {});
+  const auto report = report::check_plan(*job, found->plan, {});
   if (report && report->ok())
     ++counts.kept;
   else

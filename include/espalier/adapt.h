@@ -3,9 +3,9 @@
 // lose bandwidth. Nothing is executed.
 //
 //   auto job = job_of_plan(plan);
-//   Disturbance what;
+//   adapt::Disturbance what;
 //   what.lost = {"node:3"};
-//   auto answer = what_if(*job, plan, what, {});       // a ladder of actions of rising cost, each with its price
+//   auto answer = adapt::what_if(*job, plan, what, {});   // a ladder of actions of rising cost, each with its price
 //
 // The actions:
 //   stay       keeps the plan; impossible where it runs on lost nodes
@@ -33,7 +33,7 @@
 #include "espalier/planner.h"
 #include "espalier/result.h"
 
-namespace espalier {
+namespace espalier::adapt {
 
 /// Holds the costs of a move other than network traffic: restart, storage and lost work.
 struct MoveOptions {
@@ -169,4 +169,4 @@ std::string to_json(const Survival& answer, const Plan& plan);
 std::string to_text(const WhatIf& answer);
 std::string to_text(const Survival& answer);
 
-}  // namespace espalier
+}  // namespace espalier::adapt

@@ -13,7 +13,7 @@
 #include "espalier/planner.h"
 #include "espalier/result.h"
 
-namespace espalier {
+namespace espalier::report {
 
 /// Holds the options of check_plan() and check_result().
 struct CheckOptions {
@@ -44,4 +44,4 @@ std::string to_text(const CheckReport& report, const std::string& title);
 /// Returns JSON of schema espalier.check/1; `name` is the plan's name in the document.
 std::string to_json(const CheckReport& report, const std::string& name);
 
-}  // namespace espalier
+}  // namespace espalier::report

@@ -9,7 +9,7 @@
 
 #include "espalier/planner.h"
 
-namespace espalier {
+namespace espalier::report {
 
 /// Holds one plan of the comparison.
 struct Compared {
@@ -26,4 +26,4 @@ std::string compare(const std::vector<Compared>& plans, std::size_t width = 0);
 /// Returns JSON of schema espalier.comparison/1.
 std::string compare_json(const std::vector<Compared>& plans);
 
-}  // namespace espalier
+}  // namespace espalier::report

@@ -2,9 +2,9 @@
 // Turns the difference between two plans into edits of the user's own file: the flags or keys that change, and the
 // file with those changes.
 //
-//   auto diff = configuration_diff(request, "megatron-args", *job, &present.plan, best.plan);     // the edits
-//   for (const ConfigurationEdit& e : diff->edits)
-//     std::cout << e.key << " " << e.before << " -> " << e.after << "\n";     // --pipeline-model-parallel-size 1 -> 4.
+//   auto diff = exchange::configuration_diff(request, "megatron-args", *job, &present.plan, best.plan);   // the edits
+//   for (const exchange::ConfigurationEdit& e : diff->edits)
+//     std::cout << e.key << " " << e.before << " -> " << e.after << "\n";   // --pipeline-model-parallel-size 1 -> 4.
 //
 // The changed file is read again before it is returned: `differs` is empty only if the file yields the wanted plan.
 #pragma once
@@ -18,7 +18,7 @@
 #include "espalier/plan.h"
 #include "espalier/result.h"
 
-namespace espalier {
+namespace espalier::exchange {
 
 /// Describes one line of the diff. A switch has the value "on".
 struct ConfigurationEdit {
@@ -50,4 +50,4 @@ std::string to_text(const ConfigurationDiff& diff, const std::string& name);
 /// Returns {"edits": [{"key", "before", "after", "line"}], "why", "read_again"}.
 std::string to_json(const ConfigurationDiff& diff);
 
-}  // namespace espalier
+}  // namespace espalier::exchange

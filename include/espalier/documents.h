@@ -13,7 +13,7 @@
 #include "espalier/result.h"
 #include "espalier/timeline.h"
 
-namespace espalier {
+namespace espalier::report {
 
 /// Holds a plan, and the whole result if the document is a result.json.
 struct PlanDocument {
@@ -35,4 +35,4 @@ Status write_trace_file(const std::string& path, const std::string& trace);
 Result<std::vector<std::string>> write_answer(const std::string& folder, const PlannerResult& result, const std::string& trace,
                                               PlanSchema schema = PlanSchema::two);
 
-}  // namespace espalier
+}  // namespace espalier::report

@@ -2,8 +2,9 @@
 // The registry of formats from which Espalier reads plans and to which it writes plans. Each format is a row; a new
 // format is a new row (src/exchange/).
 //
-//   for (const Exporter& e : exporters()) std::cout << e.name << ": " << e.writes << "\n";  // every format.
-//   auto text = find_exporter("galvatron")->write({&*job, &plan});                         // contents of the file.
+//   for (const exchange::Exporter& e : exchange::exporters())   // every format
+//     std::cout << e.name << ": " << e.writes << "\n";
+//   auto text = exchange::find_exporter("galvatron")->write({&*job, &plan});   // contents of the file.
 //
 // Nothing is approximated: an error names every feature that the other side cannot express.
 #pragma once
@@ -20,7 +21,7 @@
 #include "espalier/plan.h"
 #include "espalier/result.h"
 
-namespace espalier {
+namespace espalier::exchange {
 
 /// Describes a file that an importer reads, by its purpose.
 struct FileRole {
@@ -174,4 +175,4 @@ std::vector<const Exporter*> exporters_of(std::string_view engine);
 /// Returns why no format writes plans of an engine, and a remedy. Empty: a format does, or the engine is unknown.
 std::string why_unwritten(std::string_view engine);
 
-}  // namespace espalier
+}  // namespace espalier::exchange

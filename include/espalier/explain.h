@@ -12,7 +12,7 @@
 #include "espalier/planner.h"
 #include "espalier/result.h"
 
-namespace espalier {
+namespace espalier::report {
 
 /// Returns the plan's own job with the space of the plan: layer-wise if the plan is not uniform.
 Result<Job> job_to_explain(const Plan& plan);
@@ -34,4 +34,4 @@ std::string explain(const PlannerResult& result, std::size_t width = 0);
 /// Returns JSON of schema espalier.explanation/1.
 std::string explain_json(const PlannerResult& result);
 
-}  // namespace espalier
+}  // namespace espalier::report

@@ -19,7 +19,7 @@
 #include "espalier/job.h"
 #include "espalier/result.h"
 
-namespace espalier {
+namespace espalier::exchange {
 
 /// Describes one step of a model with few blocks, run one micro-batch at a time.
 struct MemoryRun {
@@ -47,4 +47,4 @@ struct ProfileFile {
 /// that cannot be read.
 Result<std::vector<ProfileFile>> galvatron_profile(const Job& job, const MachineMeasurements& measured);
 
-}  // namespace espalier
+}  // namespace espalier::exchange

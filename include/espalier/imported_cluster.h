@@ -3,8 +3,8 @@
 // describes the nodes. The result is a cluster of equal nodes. Its `notes` state what was found, what was assumed and
 // why.
 //
-//   auto found = find_cluster_format("nvidia-smi-topo")->read({"topo.txt", text, "h100-sxm-80gb", 4});
-//   std::string yaml = cluster_file(found->cluster, found->notes);      // loadable: load_cluster(), inspect cluster
+//   auto found = exchange::find_cluster_format("nvidia-smi-topo")->read({"topo.txt", text, "h100-sxm-80gb", 4});
+//   std::string yaml = exchange::cluster_file(found->cluster, found->notes);   // for load_cluster()
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "espalier/cluster.h"
 #include "espalier/result.h"
 
-namespace espalier {
+namespace espalier::exchange {
 
 /// Holds the file to read, and figures that it may not state.
 struct ClusterRequest {
@@ -54,4 +54,4 @@ Result<Cluster> usual_cluster(const std::string& device, std::int64_t nodes, std
 /// for a cluster that the full form cannot express.
 Result<std::string> cluster_file(const Cluster& cluster, const std::vector<std::string>& notes);
 
-}  // namespace espalier
+}  // namespace espalier::exchange

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads an existing configuration of a training framework, and reports what each key means for the plan.
 //
-//   const espalier::ConfigurationFormat* format = espalier::find_configuration_format("megatron-args");
-//   auto configuration = format->read({"launch.sh", text, 64});                        // for 64 devices
-//   auto job = espalier::job_of(*configuration, {"", "cluster.yaml", {}});             // the model is in the flags
-//   auto plan = espalier::plan_of(*job, *configuration);                               // for simulate() and improve().
+//   const auto* format = espalier::exchange::find_configuration_format("megatron-args");
+//   auto configuration = format->read({"launch.sh", text, 64});   // for 64 devices
+//   auto job = espalier::exchange::job_of(*configuration, {"", "cluster.yaml", {}});   // the model is in the flags
+//   auto plan = espalier::exchange::plan_of(*job, *configuration);   // for simulate() and improve().
 //
 // Nothing is guessed silently. Every key is listed as read, defaulted, known and not modelled, without effect, or not
 // understood. If a key is not understood and may change the plan, the file is rejected and the error names the key
@@ -24,7 +24,7 @@
 #include "espalier/plan.h"
 #include "espalier/result.h"
 
-namespace espalier {
+namespace espalier::exchange {
 
 /// Describes how an import interpreted one key.
 struct ImportedKey {
@@ -129,4 +129,4 @@ std::pair<Strategy, Schedule> completed_configuration(const Job& job, const Impo
 /// of the engine that it breaks.
 Result<Plan> plan_of(const Job& job, const ImportedConfiguration& configuration);
 
-}  // namespace espalier
+}  // namespace espalier::exchange

@@ -2,10 +2,10 @@
 // Finds improvements of a present configuration. The answer has its cost, the best plan of the same engine on the
 // same devices, and the gain of every single change.
 //
-//   auto [strategy, schedule] = completed_configuration(*job, *configuration);     // imported, or from elsewhere
-//   auto present = plan_of(*job, *configuration);
-//   auto answer = improve(*job, {strategy, schedule, present, strategy.zero, strategy.overlap}, {});
-//   std::cout << to_text(*answer, 100);     // present plan, best plan and gains.
+//   auto [strategy, schedule] = exchange::completed_configuration(*job, *configuration);   // or from elsewhere
+//   auto present = exchange::plan_of(*job, *configuration);
+//   auto answer = adapt::improve(*job, {strategy, schedule, present, strategy.zero, strategy.overlap}, {});
+//   std::cout << to_text(*answer, 100);   // present plan, best plan and gains
 //
 // A single change gives one dimension another value; other dimensions change only as a
 // consequence (planner/single_changes.h).
@@ -26,7 +26,7 @@
 
 #include "espalier/planner.h"
 
-namespace espalier {
+namespace espalier::adapt {
 
 /// Describes the configuration that runs now.
 struct PresentConfiguration {
@@ -72,4 +72,4 @@ std::string to_text(const Improvement& improvement, std::size_t width = 0, const
 std::string to_json(const Improvement& improvement, const std::string& source = "", PlanSchema schema = PlanSchema::two,
                     const std::string& diff = "");
 
-}  // namespace espalier
+}  // namespace espalier::adapt

@@ -11,7 +11,7 @@
 #include "espalier/model.h"
 #include "espalier/validate.h"
 
-namespace espalier {
+namespace espalier::report {
 
 /// Returns text about a model.
 std::string inspect_model(const Model& model, std::size_t width = 0);
@@ -28,4 +28,4 @@ std::string inspect_run(const RunRecord& record, const RunMapping& mapping, std:
 /// Returns JSON of schema espalier.run-mapping/1.
 std::string inspect_run_json(const RunRecord& record, const RunMapping& mapping);
 
-}  // namespace espalier
+}  // namespace espalier::report

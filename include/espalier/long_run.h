@@ -3,7 +3,7 @@
 // are empty.
 //
 //   auto job = load_job_file("examples/clusters/scenarios/12-a-token-bucket.yaml", {});
-//   auto answer = plan_for_long_run(*job, {});
+//   auto answer = adapt::plan_for_long_run(*job, {});
 //   std::cout << to_text(*answer);     // candidates, fastest first.
 //
 // A plan that sends little loses nothing on such links, and one that sends much becomes slow after minutes. Plans are
@@ -21,7 +21,7 @@
 #include "espalier/planner.h"
 #include "espalier/result.h"
 
-namespace espalier {
+namespace espalier::adapt {
 
 /// Describes the steps of a plan on links with token buckets, which are full at the start.
 struct LongRun {
@@ -61,4 +61,4 @@ std::string to_text(const LongRunAnswer& answer);
 /// Returns JSON of schema espalier.long-run/1.
 std::string to_json(const LongRunAnswer& answer);
 
-}  // namespace espalier
+}  // namespace espalier::adapt

@@ -3,7 +3,7 @@
 // of a job).
 //
 //   auto job = load_job_file("examples/…", {});      // search: {objective: {minimise: cost, deadline: 10d}}
-//   auto answer = plan_for_objective(*job, {});
+//   auto answer = adapt::plan_for_objective(*job, {});
 //   std::cout << to_text(*answer) << answer->answer->brief();     // all sizes, and the best plan.
 //
 // More devices make a step faster and more expensive, so the number of paid nodes in each group is part of the
@@ -27,7 +27,7 @@
 #include "espalier/planner.h"
 #include "espalier/result.h"
 
-namespace espalier {
+namespace espalier::adapt {
 
 /// Describes one size: its nodes by group, and the fastest plan on them.
 struct SizeAnswer {
@@ -60,4 +60,4 @@ std::string to_text(const ObjectiveAnswer& answer);
 /// Returns JSON of schema espalier.objective/1.
 std::string to_json(const ObjectiveAnswer& answer);
 
-}  // namespace espalier
+}  // namespace espalier::adapt

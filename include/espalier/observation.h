@@ -2,8 +2,8 @@
 // Observations of a running plan, and what to do about them. Nothing is executed: the answer
 // names the action and its cost.
 //
-//   auto seen = load_observation(text, "obs.json");
-//   auto answer = replan(*job, plan, *seen, {});
+//   auto seen = adapt::load_observation(text, "obs.json");
+//   auto answer = adapt::replan(*job, plan, *seen, {});
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 #include "espalier/plan.h"
 #include "espalier/result.h"
 
-namespace espalier {
+namespace espalier::adapt {
 
 /// Holds one observed step.
 struct StepSeen {
@@ -77,4 +77,4 @@ std::string to_json(const Replan& answer, const Plan& plan);
 /// Returns text for a terminal.
 std::string to_text(const Replan& answer);
 
-}  // namespace espalier
+}  // namespace espalier::adapt

@@ -3,7 +3,7 @@
 // clairvoyant policy could achieve.
 //
 //   auto job = load_job_file("examples/…", {});      // a cluster with events or capacity over time
-//   auto answer = plan_over_time(*job, {});
+//   auto answer = adapt::plan_over_time(*job, {});
 //   std::cout << to_text(*answer);                   // the plans, and when to change them.
 //
 // The model, the policy and the proof of its factor (src/adapt/policy.h) are documented in docs/adapt.md.
@@ -20,7 +20,7 @@
 #include "espalier/planner.h"
 #include "espalier/result.h"
 
-namespace espalier {
+namespace espalier::adapt {
 
 /// Holds the options of plan_over_time().
 struct OverTimeOptions {
@@ -95,4 +95,4 @@ std::string to_json(const OverTime& answer);
 /// Returns text for a terminal.
 std::string to_text(const OverTime& answer);
 
-}  // namespace espalier
+}  // namespace espalier::adapt

@@ -2,8 +2,8 @@
 // Writes a plan as one self-contained HTML file: figures, timeline, memory, search, layers, cluster, what-if, and the
 // source of each number.
 //
-//   auto data = report_data(*job, *result, nullptr, {});     // schema espalier.report/1
-//   write_file("report.html", report_page(*data, result->brief(100)));
+//   auto data = report::page_data(*job, *result, nullptr, {});   // schema espalier.report/1
+//   report::write_file("report.html", report::page(*data, result->brief(100)));   // one file.
 //
 // Everything is computed here; the page only formats, draws and filters. The data contains the result as in
 // result.json, and each figure names its place there. Equal inputs give equal bytes. docs/report.md describes the page.
@@ -20,10 +20,10 @@
 #include "espalier/result.h"
 #include "espalier/sweep.h"
 
-namespace espalier {
+namespace espalier::report {
 
-/// Holds the options of report_data().
-struct ReportOptions {
+/// Holds the options of page_data().
+struct PageOptions {
   /// Limits the bytes of the data. Above the limit, the timeline shows fewer of the first micro-batches, with a note.
   std::size_t most_bytes = 850'000;
   /// Points to a sweep that contains the result and is shown as a table with bars; null: none. It must outlive the
@@ -36,10 +36,10 @@ struct ReportOptions {
 /// prediction. PlannerResult::searched supplies the searched plans. `measured`, if given, is overlaid on the
 /// timeline; it is bad_input if it belongs to another plan. The plan is simulated again for its timeline, for the
 /// traffic on each link (up to kMostFlowDevices devices) and for each what-if.
-Result<std::string> report_data(const Job& job, const PlannerResult& result, const MeasuredStep* measured,
-                                const ReportOptions& options);
+Result<std::string> page_data(const Job& job, const PlannerResult& result, const MeasuredStep* measured,
+                              const PageOptions& options);
 
 /// Returns the page with the data in it. Browsers that run no scripts show `text`.
-std::string report_page(std::string_view data, std::string_view text);
+std::string page(std::string_view data, std::string_view text);
 
-}  // namespace espalier
+}  // namespace espalier::report

@@ -16,7 +16,7 @@
 #include "espalier/planner.h"
 #include "espalier/timeline.h"
 
-namespace espalier {
+namespace espalier::report {
 
 /// Holds the options of schedule_grid().
 struct GridOptions {
@@ -26,4 +26,4 @@ struct GridOptions {
 /// Returns the grid. `timeline` must be the one of the result's plan.
 std::string schedule_grid(const PlannerResult& result, const Timeline& timeline, const GridOptions& options = {});
 
-}  // namespace espalier
+}  // namespace espalier::report

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans one job over values of some of its settings: every combination, as a table, as JSON and as CSV.
 //
-//   espalier::Sweep sweep{{{"cluster.nodes", {"1", "2"}}, {"engine", {"megatron-core", "torchtitan"}}}, {}};
-//   for (const auto& values : combinations(sweep.axes))     // the last axis changes fastest
+//   espalier::report::Sweep sweep{{{"cluster.nodes", {"1", "2"}}, {"engine", {"megatron-core", "torchtitan"}}}, {}};
+//   for (const auto& values : report::combinations(sweep.axes))     // the last axis changes fastest
 //     sweep.points.push_back({values, plan_of_these(values)});
 //   std::cout << to_text(sweep, 100);
 #pragma once
@@ -13,7 +13,7 @@
 
 #include "espalier/planner.h"
 
-namespace espalier {
+namespace espalier::report {
 
 /// Describes one setting that a sweep varies.
 struct SweepAxis {
@@ -43,4 +43,4 @@ std::string to_json(const Sweep& sweep, PlanSchema schema = PlanSchema::two);
 /// Returns one row per point, after a row with the names of the columns (docs/file-formats.md).
 std::string to_csv(const Sweep& sweep);
 
-}  // namespace espalier
+}  // namespace espalier::report

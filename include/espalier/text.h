@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace espalier {
+namespace espalier::report {
 
 /// Returns the text with no line longer than `width` columns; 0 does not wrap. Sentences break at spaces, and later
 /// lines begin below the first word after the line's label. A table that is too wide breaks the cells of its
@@ -16,4 +16,4 @@ namespace espalier {
 /// address) stays whole outside tables; a bar that does not fit is left out.
 std::string lay_out(std::string_view text, std::size_t width);
 
-}  // namespace espalier
+}  // namespace espalier::report

@@ -28,26 +28,26 @@ struct Checked {
 };
 
 Checked checked(const CheckReport& report, const Plan& plan, const std::string& name, std::size_t width) {
-  return {report.ok(), {to_json(report, name), lay_out(to_text(report, plan), width)}};
+  return {report.ok(), {report::to_json(report, name), report::lay_out(report::to_text(report, plan), width)}};
 }
 
 Checked check_plan_value(const JobHandle& job, const Plan& plan, const std::string& engine, const std::string& name,
                          std::size_t width) {
-  CheckOptions options;
+  report::CheckOptions options;
   options.engine = engine;
-  return checked(taken(waited_for([&] { return check_plan(*job, plan, options); })), plan, name, width);
+  return checked(taken(waited_for([&] { return report::check_plan(*job, plan, options); })), plan, name, width);
 }
 
 /// `text` is the result.json that the answer was read from, or would be written as.
 Checked check_result_value(const JobHandle& job, const Answer& answer, const std::string& text, const std::string& engine,
                            bool search_again, int threads, const std::string& name, std::size_t width) {
   Interruption interruption;
-  CheckOptions options;
+  report::CheckOptions options;
   options.engine = engine;
   options.search_again = search_again;
   options.how.threads = threads;
   options.how.interrupted = interruption.polled();
-  auto report = waited_for(interruption, [&] { return check_result(*job, answer.result, text, options); });
+  auto report = waited_for(interruption, [&] { return report::check_result(*job, answer.result, text, options); });
   if (interruption.by_keyboard()) {
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     throw nb::python_error();
@@ -56,25 +56,25 @@ Checked check_result_value(const JobHandle& job, const Answer& answer, const std
 }
 
 Texts compared(const std::vector<std::pair<std::string, const Answer*>>& plans, std::size_t width) {
-  std::vector<Compared> rows;
+  std::vector<report::Compared> rows;
   rows.reserve(plans.size());
   for (const auto& [name, answer] : plans) rows.push_back({name, answer->result});
-  return {compare_json(rows), compare(rows, width)};
+  return {report::compare_json(rows), report::compare(rows, width)};
 }
 
 /// Returns the result with its single changes simulated; the explanation takes its advice from them.
 PlannerResult with_changes(const Answer& answer) {
   PlannerResult result = answer.result;
-  simulate_changes(*answer.job, result);
+  report::simulate_changes(*answer.job, result);
   return result;
 }
 
 Answer searched_again(const Answer& answer, const PlannerOptions& given) {
-  const Job job = taken(job_to_explain(answer.result.plan));
+  const Job job = taken(report::job_to_explain(answer.result.plan));
   Interruption interruption;
   PlannerOptions options = given;
   options.interrupted = interruption.polled();
-  PlannerResult result = waited_for(interruption, [&] { return with_search(job, answer.result, options); });
+  PlannerResult result = waited_for(interruption, [&] { return report::with_search(job, answer.result, options); });
   if (interruption.by_keyboard()) {
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     throw nb::python_error();
@@ -86,7 +86,7 @@ std::string report_of(const JobHandle& job, const Answer& answer, const std::opt
                       const std::string& where) {
   std::optional<MeasuredStep> step;
   if (measured) step = taken(read_measured_step(*measured, where));
-  return taken(waited_for([&] { return report_data(*job, answer.result, step ? &*step : nullptr, {}); }));
+  return taken(waited_for([&] { return report::page_data(*job, answer.result, step ? &*step : nullptr, {}); }));
 }
 
 }  // namespace
@@ -98,11 +98,11 @@ void bind_answers(nb::module_& m) {
       "explain",
       [](const Answer& a, std::size_t width) {
         const PlannerResult result = with_changes(a);
-        return Texts{explain_json(result), explain(result, width)};
+        return Texts{report::explain_json(result), report::explain(result, width)};
       },
       "answer"_a, "width"_a = 0, doc::explain_file);
   m.def(
-      "bottlenecks", [](const Answer& a) { return bottlenecks(with_changes(a)); }, "answer"_a, doc::explain_bottlenecks);
+      "bottlenecks", [](const Answer& a) { return report::bottlenecks(with_changes(a)); }, "answer"_a, doc::explain_bottlenecks);
   m.def("with_search", &searched_again, "answer"_a, "options"_a, doc::explain_with_search);
   m.def("check_plan", &check_plan_value, "job"_a, "plan"_a, "engine"_a = "", "name"_a = "plan", "width"_a = 0,
         doc::check_check_plan);
@@ -111,15 +111,14 @@ void bind_answers(nb::module_& m) {
   m.def(
       "check_answer_to_change",
       [](const std::string& text, const std::string& where, std::size_t width) {
-        const CheckReport report = taken(waited_for([&] { return check_answer_to_change(text, where); }));
-        return Checked{report.ok(), {to_json(report, where), lay_out(to_text(report, where), width)}};
+        const CheckReport report = taken(waited_for([&] { return report::check_answer_to_change(text, where); }));
+        return Checked{report.ok(), {report::to_json(report, where), report::lay_out(report::to_text(report, where), width)}};
       },
       "text"_a, "where"_a, "width"_a = 0, doc::check_check_answer_to_change);
-  m.def("is_answer_to_change", &is_answer_to_change, "text"_a, doc::check_is_answer_to_change);
+  m.def("is_answer_to_change", &report::is_answer_to_change, "text"_a, doc::check_is_answer_to_change);
   m.def("compare", &compared, "plans"_a, "width"_a = 0, doc::compare_file);
-  m.def("report_data", &report_of, "job"_a, "answer"_a, "measured"_a = nb::none(), "where"_a = "measured",
-        doc::report_report_data);
-  m.def("report_page", &report_page, "data"_a, "text"_a, doc::report_report_page);
+  m.def("report_data", &report_of, "job"_a, "answer"_a, "measured"_a = nb::none(), "where"_a = "measured", doc::report_page_data);
+  m.def("report_page", &report::page, "data"_a, "text"_a, doc::report_page);
 }
 
 }  // namespace espalier::python

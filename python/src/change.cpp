@@ -21,25 +21,25 @@ using namespace nb::literals;
 using JobHandle = std::shared_ptr<const Job>;
 
 void bind_options(nb::module_& m) {
-  nb::class_<MoveOptions>(m, "MoveOptions", doc::adapt_MoveOptions)
+  nb::class_<adapt::MoveOptions>(m, "MoveOptions", doc::adapt_MoveOptions)
       .def(nb::init<>())
-      .def_rw("restart_s", &MoveOptions::restart_s)
-      .def_rw("warm_up_s", &MoveOptions::warm_up_s)
-      .def_rw("storage_per_device", &MoveOptions::storage_per_device)
-      .def_rw("checkpoint_age_s", &MoveOptions::checkpoint_age_s);
-  nb::class_<ChangeOptions>(m, "ChangeOptions", "How actions are priced and searched for.")
+      .def_rw("restart_s", &adapt::MoveOptions::restart_s)
+      .def_rw("warm_up_s", &adapt::MoveOptions::warm_up_s)
+      .def_rw("storage_per_device", &adapt::MoveOptions::storage_per_device)
+      .def_rw("checkpoint_age_s", &adapt::MoveOptions::checkpoint_age_s);
+  nb::class_<adapt::ChangeOptions>(m, "ChangeOptions", "How actions are priced and searched for.")
       .def(nb::init<>())
-      .def_rw("move", &ChangeOptions::move)
-      .def_rw("threads", &ChangeOptions::threads)
-      .def_rw("horizon_s", &ChangeOptions::horizon_s, doc::adapt_ChangeOptions_horizon_s);
+      .def_rw("move", &adapt::ChangeOptions::move)
+      .def_rw("threads", &adapt::ChangeOptions::threads)
+      .def_rw("horizon_s", &adapt::ChangeOptions::horizon_s, doc::adapt_ChangeOptions_horizon_s);
 }
 
 /// Runs an action of the library. Raises KeyboardInterrupt if it was interrupted, since half an answer would look
 /// like a whole one.
 template <class Act>
-auto acted(const ChangeOptions& given, Act act) {
+auto acted(const adapt::ChangeOptions& given, Act act) {
   Interruption interruption;
-  ChangeOptions options = given;
+  adapt::ChangeOptions options = given;
   options.interrupted = interruption.polled();
   auto answer = waited_for(interruption, [&] { return act(options); });
   if (interruption.by_keyboard()) {
@@ -64,28 +64,30 @@ std::vector<std::pair<std::string, double>> factors(const std::map<std::string, 
 
 Texts what_if_texts(const JobHandle& job, const Plan& plan, const std::vector<std::string>& lost,
                     const std::map<std::string, double>& slow, const std::map<std::string, double>& links,
-                    const std::map<std::string, std::int64_t>& added, const ChangeOptions& options, std::size_t width) {
-  Disturbance what;
+                    const std::map<std::string, std::int64_t>& added, const adapt::ChangeOptions& options, std::size_t width) {
+  adapt::Disturbance what;
   what.lost = lost;
   what.slow = factors(slow, "slow", 1, 1e6);
   what.links = factors(links, "links", 1e-9, 1);
   what.added.assign(added.begin(), added.end());
   if (what.empty())
     throw Failure({ErrorKind::usage, "what_if", "no change", "lost, slow, links or added", "what_if(plan, lost=[\"node:3\"])"});
-  const WhatIf answer = acted(options, [&](const ChangeOptions& o) { return what_if(*job, plan, what, o); });
-  return {to_json(answer, plan), lay_out(to_text(answer), width)};
+  const adapt::WhatIf answer = acted(options, [&](const adapt::ChangeOptions& o) { return adapt::what_if(*job, plan, what, o); });
+  return {to_json(answer, plan), report::lay_out(to_text(answer), width)};
 }
 
-Texts survive_texts(const JobHandle& job, const Plan& plan, std::int64_t most, const ChangeOptions& options, std::size_t width) {
-  const Survival answer = acted(options, [&](const ChangeOptions& o) { return survive(*job, plan, most, o); });
-  return {to_json(answer, plan), lay_out(to_text(answer), width)};
+Texts survive_texts(const JobHandle& job, const Plan& plan, std::int64_t most, const adapt::ChangeOptions& options,
+                    std::size_t width) {
+  const adapt::Survival answer =
+      acted(options, [&](const adapt::ChangeOptions& o) { return adapt::survive(*job, plan, most, o); });
+  return {to_json(answer, plan), report::lay_out(to_text(answer), width)};
 }
 
 Texts replan_texts(const JobHandle& job, const Plan& plan, const std::string& observation, const std::string& where,
-                   const ChangeOptions& options, std::size_t width) {
-  const Observation seen = taken(load_observation(observation, where));
-  const Replan answer = acted(options, [&](const ChangeOptions& o) { return replan(*job, plan, seen, o); });
-  return {to_json(answer, plan), lay_out(to_text(answer), width)};
+                   const adapt::ChangeOptions& options, std::size_t width) {
+  const adapt::Observation seen = taken(adapt::load_observation(observation, where));
+  const adapt::Replan answer = acted(options, [&](const adapt::ChangeOptions& o) { return adapt::replan(*job, plan, seen, o); });
+  return {to_json(answer, plan), report::lay_out(to_text(answer), width)};
 }
 
 /// Returns the plan's own job, with the search space that the answer was requested for.

@@ -31,12 +31,12 @@ std::vector<NameAndText> listed(const std::vector<Format>& formats, std::string 
 }
 
 /// Returns one error with all rules of the format's engine that the plan breaks, as `espalier export` rejects it.
-Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
+Status rules_broken(const Job& job, const Plan& plan, const exchange::Exporter& format) {
   if (format.engine.empty()) return {};
-  CheckOptions options;
+  report::CheckOptions options;
   options.engine = format.engine;
   std::string broken;
-  for (const Finding& finding : taken(check_plan(job, plan, options)).findings)
+  for (const Finding& finding : taken(report::check_plan(job, plan, options)).findings)
     if (!finding.ok) broken += (broken.empty() ? "" : "; ") + finding.name + ": " + finding.text;
   if (broken.empty()) return {};
   return Error{ErrorKind::check_failed, "$", broken, "a plan that " + format.engine + " can run",
@@ -44,11 +44,11 @@ Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
 }
 
 /// Returns the launcher of this name. Fails where the format does not start processes by it.
-std::optional<Launcher> launcher_of(const Exporter& format, const std::string& name) {
+std::optional<exchange::Launcher> launcher_of(const exchange::Exporter& format, const std::string& name) {
   if (name.empty()) return std::nullopt;
-  const auto launcher = parse_launcher(name);
+  const auto launcher = exchange::parse_launcher(name);
   std::string known;
-  for (const Launcher one : format.launchers) {
+  for (const exchange::Launcher one : format.launchers) {
     if (launcher == one) return one;
     known += (known.empty() ? "" : ", ") + std::string(to_string(one));
   }
@@ -59,10 +59,11 @@ std::optional<Launcher> launcher_of(const Exporter& format, const std::string& n
 /// Returns the text of the file, and the features of the plan that it lacks.
 std::pair<std::string, std::vector<std::string>> exported(const std::string& format, const JobHandle& job, const Plan& plan,
                                                           const std::string& launcher, bool allow_lossy) {
-  const Exporter* exporter = find_exporter(format);
+  const exchange::Exporter* exporter = exchange::find_exporter(format);
   if (exporter == nullptr) throw Failure({ErrorKind::usage, "format", "\"" + format + "\"", "a format of exporters()", ""});
-  const std::optional<Launcher> starts = launcher_of(*exporter, launcher);
-  const ClosestPlan what = allow_lossy ? taken(closest_plan(*exporter, *job, plan)) : ClosestPlan{plan, {}};
+  const std::optional<exchange::Launcher> starts = launcher_of(*exporter, launcher);
+  const exchange::ClosestPlan what =
+      allow_lossy ? taken(exchange::closest_plan(*exporter, *job, plan)) : exchange::ClosestPlan{plan, {}};
   if (Status status = rules_broken(*job, what.plan, *exporter); !status.ok()) throw Failure(status.error());
   return {taken(waited_for([&] { return exporter->write({&*job, &what.plan, starts, what.lost}); })), what.lost};
 }
@@ -70,13 +71,13 @@ std::pair<std::string, std::vector<std::string>> exported(const std::string& for
 std::pair<Plan, std::vector<std::string>> imported(const std::string& format, const Job* job,
                                                    const std::map<std::string, NameAndText>& files,
                                                    const std::map<std::string, std::string>& options) {
-  const Importer* importer = find_importer(format);
+  const exchange::Importer* importer = exchange::find_importer(format);
   if (importer == nullptr) throw Failure({ErrorKind::usage, "format", "\"" + format + "\"", "a format of importers()", ""});
-  ImportRequest request;
+  exchange::ImportRequest request;
   request.job = job;
   for (const auto& [role, file] : files) request.files.push_back({role, file.first, file.second});
   request.options = options;
-  ImportedPlan read = taken(waited_for([&] { return importer->read(request); }));
+  exchange::ImportedPlan read = taken(waited_for([&] { return importer->read(request); }));
   return {std::move(read.plan), std::move(read.notes)};
 }
 
@@ -96,9 +97,11 @@ void bind_formats(nb::module_& m) {
       "engines_that_run", [](const JobHandle& job, const Plan& plan) { return engines_that_run(*job, plan); }, "job"_a, "plan"_a,
       doc::engines_engines_that_run);
   m.def(
-      "exporters", [] { return listed(exporters(), &Exporter::writes); }, "What plans can be written as: name and what it is.");
+      "exporters", [] { return listed(exchange::exporters(), &exchange::Exporter::writes); },
+      "What plans can be written as: name and what it is.");
   m.def(
-      "importers", [] { return listed(importers(), &Importer::reads); }, "What plans can be read from: name and what it is.");
+      "importers", [] { return listed(exchange::importers(), &exchange::Importer::reads); },
+      "What plans can be read from: name and what it is.");
   m.def("export_plan", &exported, "format"_a, "job"_a, "plan"_a, "launcher"_a = "", "allow_lossy"_a = false, doc::exchange_file);
   m.def("import_plan", &imported, "format"_a, "job"_a.none(), "files"_a, "options"_a, doc::exchange_file);
 }

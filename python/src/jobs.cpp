@@ -24,9 +24,11 @@ std::string question_of(const Job& job) {
 
 JobHandle shared(Result<Job> job) { return std::make_shared<const Job>(taken(std::move(job))); }
 
-Texts inspected(const Model& model, std::size_t width) { return {inspect_model_json(model), inspect_model(model, width)}; }
+Texts inspected(const Model& model, std::size_t width) {
+  return {report::inspect_model_json(model), report::inspect_model(model, width)};
+}
 Texts inspected(const Cluster& cluster, std::size_t width) {
-  return {inspect_cluster_json(cluster), inspect_cluster(cluster, width)};
+  return {report::inspect_cluster_json(cluster), report::inspect_cluster(cluster, width)};
 }
 
 }  // namespace

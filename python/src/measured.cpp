@@ -75,7 +75,7 @@ Texts run_inspected(const std::string& path, const std::string& id, std::size_t 
   for (const RunRecord& record : runs.records) {
     if (!id.empty() && record.id != id) continue;
     const RunMapping mapping = map_run(record);
-    return {inspect_run_json(record, mapping), inspect_run(record, mapping, width)};
+    return {report::inspect_run_json(record, mapping), report::inspect_run(record, mapping, width)};
   }
   if (!runs.unreadable.empty()) throw Failure(runs.unreadable.front());
   throw Failure({ErrorKind::bad_input, path, "no record \"" + id + "\"", "the id of a record in the file", ""});

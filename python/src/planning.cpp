@@ -118,8 +118,8 @@ using WithTexts = std::pair<Texts, Answer>;
 
 Ended<WithTexts> plan_objective(const JobHandle& job, const PlannerOptions& options, nb::object progress) {
   return search_with(
-      options, {std::move(progress), nb::none()}, [&](const PlannerOptions& o) { return plan_for_objective(*job, o); },
-      [&](ObjectiveAnswer found) {
+      options, {std::move(progress), nb::none()}, [&](const PlannerOptions& o) { return adapt::plan_for_objective(*job, o); },
+      [&](adapt::ObjectiveAnswer found) {
         Texts texts{to_json(found), to_text(found) + "\n" + found.answer->brief()};
         return WithTexts{std::move(texts), Answer{job, std::move(*found.answer)}};
       });
@@ -127,8 +127,8 @@ Ended<WithTexts> plan_objective(const JobHandle& job, const PlannerOptions& opti
 
 Ended<WithTexts> plan_long_run(const JobHandle& job, const PlannerOptions& options, nb::object progress) {
   return search_with(
-      options, {std::move(progress), nb::none()}, [&](const PlannerOptions& o) { return plan_for_long_run(*job, o); },
-      [&](LongRunAnswer found) {
+      options, {std::move(progress), nb::none()}, [&](const PlannerOptions& o) { return adapt::plan_for_long_run(*job, o); },
+      [&](adapt::LongRunAnswer found) {
         Texts texts{to_json(found), to_text(found) + "\n" + found.answer.brief()};
         return WithTexts{std::move(texts), Answer{job, std::move(found.answer)}};
       });
@@ -138,12 +138,12 @@ Ended<WithTexts> plan_trace(const JobHandle& job, const PlannerOptions& options,
   return search_with(
       options, {std::move(progress), nb::none()},
       [&](const PlannerOptions& o) {
-        OverTimeOptions how;
+        adapt::OverTimeOptions how;
         how.change.threads = o.threads;
         how.change.interrupted = o.interrupted;
-        return plan_over_time(*job, how);
+        return adapt::plan_over_time(*job, how);
       },
-      [&](OverTime found) {
+      [&](adapt::OverTime found) {
         Texts texts{to_json(found), found.start.plan.label() + ", if it is never changed\n" + to_text(found)};
         return WithTexts{std::move(texts), Answer{job, std::move(found.start)}};
       });
@@ -215,8 +215,8 @@ Error error_of(const ErrorParts& parts) {
   return {is, where, found, expected, hint};
 }
 
-Sweep sweep_of(const std::vector<Axis>& axes, const std::vector<Point>& points) {
-  Sweep out;
+report::Sweep sweep_of(const std::vector<Axis>& axes, const std::vector<Point>& points) {
+  report::Sweep out;
   for (const auto& [path, values] : axes) out.axes.push_back({path, values});
   for (const auto& [values, answer, error] : points) {
     if (answer)
@@ -228,7 +228,7 @@ Sweep sweep_of(const std::vector<Axis>& axes, const std::vector<Point>& points) 
 }
 
 std::pair<Texts, std::string> swept(const std::vector<Axis>& axes, const std::vector<Point>& points, std::size_t width) {
-  const Sweep sweep = sweep_of(axes, points);
+  const report::Sweep sweep = sweep_of(axes, points);
   return {{to_json(sweep), to_text(sweep, width)}, to_csv(sweep)};
 }
 

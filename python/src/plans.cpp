@@ -35,7 +35,7 @@ std::shared_ptr<const Job> job_of(const Plan& plan) { return std::make_shared<co
 
 /// Returns the plan in the text, and the whole result if it is a result.json.
 std::pair<Plan, std::optional<Answer>> read_document(const std::string& text, const std::string& where) {
-  PlanDocument document = taken(read_plan_document(text, where));
+  report::PlanDocument document = taken(report::read_plan_document(text, where));
   if (!document.result) return {std::move(document.plan), std::nullopt};
   auto job = std::make_shared<Job>(taken(job_of_plan(document.plan)));
   if (document.result->prediction.network) job->network = NetworkKind::flow;
@@ -52,7 +52,7 @@ std::vector<SearchedRow> searched_rows(const Answer& answer) {
 }
 
 std::vector<std::string> write_files(const Answer& answer, const std::string& folder, const std::string& trace, int schema) {
-  return taken(write_answer(folder, answer.result, trace, writable(answer.result.plan, schema)));
+  return taken(report::write_answer(folder, answer.result, trace, writable(answer.result.plan, schema)));
 }
 
 }  // namespace

@@ -166,13 +166,13 @@ void bind_timeline(nb::module_& m) {
   m.def(
       "schedule_grid",
       [](const Answer& answer, const Timeline& timeline, std::size_t width, bool ascii) {
-        return schedule_grid(answer.result, timeline, {width, ascii});
+        return report::schedule_grid(answer.result, timeline, {width, ascii});
       },
       "answer"_a, "timeline"_a, "width"_a = 80, "ascii"_a = false, doc::schedule_grid_file);
   m.def(
       "write_trace",
       [](const std::string& path, const std::string& trace) {
-        if (Status status = write_trace_file(path, trace); !status.ok()) throw Failure(status.error());
+        if (Status status = report::write_trace_file(path, trace); !status.ok()) throw Failure(status.error());
       },
       "path"_a, "trace"_a, doc::documents_write_trace_file);
 }

@@ -10,7 +10,7 @@
 #include "planner/memory_margin.h"
 #include "planner/single_changes.h"
 
-namespace espalier {
+namespace espalier::adapt {
 namespace {
 
 constexpr std::size_t kListed = 8;
@@ -115,4 +115,4 @@ Result<Improvement> improve(const Job& job, const PresentConfiguration& present,
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::adapt

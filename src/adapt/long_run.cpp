@@ -12,7 +12,7 @@
 #include "espalier/cluster_change.h"
 #include "planner/prediction.h"
 
-namespace espalier {
+namespace espalier::adapt {
 namespace {
 
 /// Describes a rate for which plans are searched. `share` places it between the sustained and the full rate, in equal
@@ -106,7 +106,7 @@ Result<LongRun> long_run(const Job& job, const Plan& plan) {
   const Job full = job_at(job, 1.0);
   const auto engine = planner::engine_of(full);
   if (!engine) return engine.error();
-  return adapt::repeated_step(full, **engine, *job.with_buckets, plan);
+  return repeated_step(full, **engine, *job.with_buckets, plan);
 }
 
 Result<LongRunAnswer> plan_for_long_run(const Job& job, const PlannerOptions& options) {
@@ -114,4 +114,4 @@ Result<LongRunAnswer> plan_for_long_run(const Job& job, const PlannerOptions& op
   return LongRunChoice(job, options).run();
 }
 
-}  // namespace espalier
+}  // namespace espalier::adapt

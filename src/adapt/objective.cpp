@@ -14,7 +14,7 @@
 #include "planner/described.h"
 #include "search/work_bound.h"
 
-namespace espalier {
+namespace espalier::adapt {
 namespace {
 
 constexpr std::size_t kMostSizes = 256;
@@ -152,7 +152,7 @@ Status ObjectiveChoice::add_size(std::vector<std::int64_t> nodes) {
     for (std::int64_t n = 0; n < nodes[g]; ++n) numbers.push_back(job_.cluster.first_node(g) + n);
     per_hour += static_cast<double>(nodes[g] * group.devices_per_node) * group.price_per_device_hour.value_or(0.0);
   }
-  auto present = adapt::present_on(job_.cluster, job_.cluster_source, {}, numbers);
+  auto present = present_on(job_.cluster, job_.cluster_source, {}, numbers);
   // These groups reach each other only through a group that is left out.
   if (!present) return {};
   if (!load_cluster(present->source, "cluster")) return {};  // the file would name links of absent groups
@@ -370,4 +370,4 @@ Result<ObjectiveAnswer> plan_for_objective(const Job& job, const PlannerOptions&
   return ObjectiveChoice(job, options).run();
 }
 
-}  // namespace espalier
+}  // namespace espalier::adapt

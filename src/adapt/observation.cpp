@@ -11,7 +11,7 @@
 #include "plan/process_groups.h"
 #include "plan/step_tokens.h"
 
-namespace espalier {
+namespace espalier::adapt {
 namespace {
 
 constexpr double kMostSeconds = 1e9;
@@ -214,4 +214,4 @@ Result<Replan> replan(const Job& job, const Plan& plan, const Observation& seen,
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::adapt

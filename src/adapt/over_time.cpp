@@ -121,9 +121,6 @@ class OverTimeAnswer {
 };
 
 }  // namespace
-}  // namespace espalier::adapt
-
-namespace espalier {
 
 Result<OverTime> plan_over_time(const Job& job, const OverTimeOptions& options) {
   if (!job.cluster.changes())
@@ -132,9 +129,9 @@ Result<OverTime> plan_over_time(const Job& job, const OverTimeOptions& options) 
   if (!job.cluster.token_buckets.empty())
     return Error{ErrorKind::bad_input, "cluster.capacity", "a token bucket", "capacities and events only",
                  "plan for the sustained rate: a full bucket lasts only minutes (docs/clusters.md)"};
-  const auto trace = adapt::trace_table(job, options);
+  const auto trace = trace_table(job, options);
   if (!trace) return trace.error();
-  return adapt::OverTimeAnswer(options, *trace).answer();
+  return OverTimeAnswer(options, *trace).answer();
 }
 
-}  // namespace espalier
+}  // namespace espalier::adapt

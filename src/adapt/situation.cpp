@@ -13,7 +13,7 @@
 #include "plan/engine.h"
 #include "plan/process_groups.h"
 
-namespace espalier {
+namespace espalier::adapt {
 
 std::string_view to_string(ActionKind kind) {
   switch (kind) {
@@ -40,9 +40,6 @@ Result<std::pair<std::string, double>> named_factor(const std::string& text, con
   return std::pair{text.substr(0, at), value};
 }
 
-}  // namespace espalier
-
-namespace espalier::adapt {
 namespace {
 
 Status usage(const std::string& where, const std::string& found, const std::string& expected) {

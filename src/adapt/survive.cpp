@@ -131,27 +131,24 @@ Situation after(const Situation& s, const std::vector<std::int64_t>& nodes) {
 }
 
 }  // namespace
-}  // namespace espalier::adapt
-
-namespace espalier {
 
 Result<Survival> survive(const Job& job, const Plan& plan, std::int64_t most, const ChangeOptions& options) {
   PlannerMemory memory;
-  adapt::PlanCache cache;
+  PlanCache cache;
   ChangeOptions remembering = options;
   if (remembering.memory == nullptr) remembering.memory = &memory;
-  auto at_rest = adapt::situation_of(job, plan, {}, remembering);
+  auto at_rest = situation_of(job, plan, {}, remembering);
   if (!at_rest) return at_rest.error();
   at_rest->cache = &cache;
-  const auto held = adapt::held_by_nodes(*at_rest);
+  const auto held = held_by_nodes(*at_rest);
   if (!held) return held.error();
-  const adapt::Patterns patterns(*at_rest, *held);
+  const Patterns patterns(*at_rest, *held);
   Survival out;
   out.most = most;
   out.prices = options.move;
-  std::map<adapt::Patterns::Pattern, std::size_t> known;
+  std::map<Patterns::Pattern, std::size_t> known;
   std::vector<std::int64_t> set;
-  adapt::each_set(at_rest->used, most, 0, set, [&](const std::vector<std::int64_t>& nodes) {
+  each_set(at_rest->used, most, 0, set, [&](const std::vector<std::int64_t>& nodes) {
     const auto [at, is_new] = known.try_emplace(patterns.of(nodes), out.classes.size());
     if (is_new) out.classes.push_back({nodes, 0, "", {}});
     ++out.classes[at->second].losses;
@@ -159,9 +156,9 @@ Result<Survival> survive(const Job& job, const Plan& plan, std::int64_t most, co
   });
   std::set<std::string> plans;
   for (LossClass& c : out.classes) {
-    for (const std::int64_t node : c.nodes) c.holds += (c.holds.empty() ? "" : "; ") + adapt::words_of(*at_rest, node);
+    for (const std::int64_t node : c.nodes) c.holds += (c.holds.empty() ? "" : "; ") + words_of(*at_rest, node);
     const double horizon = options.horizon_s > 0 ? options.horizon_s : std::numeric_limits<double>::infinity();
-    auto answer = adapt::ladder(adapt::after(*at_rest, c.nodes), horizon);
+    auto answer = ladder(after(*at_rest, c.nodes), horizon);
     if (!answer) return answer.error();
     c.action = std::move(answer->actions[answer->recommended]);
     if (!c.action.possible) continue;
@@ -172,4 +169,4 @@ Result<Survival> survive(const Job& job, const Plan& plan, std::int64_t most, co
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::adapt

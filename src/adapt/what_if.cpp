@@ -64,10 +64,6 @@ Result<WhatIf> ladder(const Situation& s, double horizon_s) {
   return out;
 }
 
-}  // namespace espalier::adapt
-
-namespace espalier {
-
 std::optional<double> WhatIf::break_even(std::size_t a, std::size_t b) const {
   const Change &from = actions[a], &to = actions[b];
   if (!from.possible || !to.possible || to.iteration_ns >= from.iteration_ns) return std::nullopt;
@@ -81,15 +77,15 @@ Result<WhatIf> what_if(const Job& job, const Plan& plan, const Disturbance& what
     return Error{ErrorKind::bad_input, "plan: $.training", "adapters or frozen parts", "training of all weights",
                  "moves of partly trained states are not priced: docs/non-goals.md"};
   PlannerMemory memory;
-  adapt::PlanCache cache;
+  PlanCache cache;
   ChangeOptions remembering = options;
   if (remembering.memory == nullptr) remembering.memory = &memory;
-  auto situation = adapt::situation_of(job, plan, what, remembering);
+  auto situation = situation_of(job, plan, what, remembering);
   if (!situation) return situation.error();
   situation->cache = &cache;
-  auto answer = adapt::ladder(*situation, adapt::horizon_of(what, options.horizon_s));
+  auto answer = ladder(*situation, horizon_of(what, options.horizon_s));
   if (answer) answer->what = what;
   return answer;
 }
 
-}  // namespace espalier
+}  // namespace espalier::adapt

@@ -36,7 +36,7 @@ double seconds_between(Clock::time_point from, Clock::time_point to) { return st
 
 /// Holds what ranks reported about themselves and their links (runtime/steering.h), by device of the plan.
 struct Look {
-  std::vector<RankSeen> ranks;
+  std::vector<adapt::RankSeen> ranks;
   std::map<std::pair<std::int64_t, std::int64_t>, double> rates;  ///< bytes per second, from and to
 };
 
@@ -98,10 +98,10 @@ class AdaptingRun {
   void seen(const std::string& line);
   void decide();
   /// Returns why the move is rejected; empty where the ranks are asked to leave.
-  [[nodiscard]] std::string propose(const Change& change, const WhatIf& ladder);
+  [[nodiscard]] std::string propose(const adapt::Change& change, const adapt::WhatIf& ladder);
   void ask(const std::string& word);
-  [[nodiscard]] Observation observed() const;
-  [[nodiscard]] std::vector<LinkSeen> narrowed() const;
+  [[nodiscard]] adapt::Observation observed() const;
+  [[nodiscard]] std::vector<adapt::LinkSeen> narrowed() const;
   [[nodiscard]] double left_s() const;
 
   Context& context_;
@@ -148,14 +148,14 @@ Status AdaptingRun::clear_folder() {
 }
 
 void AdaptingRun::ask(const std::string& word) {
-  if (Status status = write_file(file("request"), word + "\n"); !status.ok()) note(context_, status.error().message());
+  if (Status status = report::write_file(file("request"), word + "\n"); !status.ok()) note(context_, status.error().message());
 }
 
 // ---- ranks --------------------------------------------------------------------------------------------------------
 
 Status AdaptingRun::run_ranks() {
   const std::string path = (scratch_.path() / cat("plan-", generation_, ".json")).string();
-  if (Status status = write_file(path, to_json(running_.plan)); !status.ok()) return status;
+  if (Status status = report::write_file(path, to_json(running_.plan)); !status.ok()) return status;
   const std::vector<std::int64_t> all = devices();
   const auto world = static_cast<std::int64_t>(all.size());
   const std::string rendezvous = place_ ? cat("tcp:", place_->address, ":", place_->port + generation_)
@@ -193,7 +193,7 @@ Status AdaptingRun::run(Running first) {
         moves_.pop_back();
         next_.reset();
       }
-      if (Status status = done ? write_file(file("done"), "done\n") : publish(); !status.ok()) return status;
+      if (Status status = done ? report::write_file(file("done"), "done\n") : publish(); !status.ok()) return status;
     } else if (Status status = wait_for_next(done); !status.ok()) {
       return status;
     }
@@ -210,8 +210,8 @@ Status AdaptingRun::publish() {
   watch_ = StepWatch(adapt_.factor);
   std::string places;
   for (const std::int64_t place : running_.places) places += cat(place, "\n");
-  if (Status status = write_file(file(cat("devices-", generation_ + 1, ".txt")), places); !status.ok()) return status;
-  return write_file(file(cat("plan-", generation_ + 1, ".json")), to_json(running_.plan));
+  if (Status status = report::write_file(file(cat("devices-", generation_ + 1, ".txt")), places); !status.ok()) return status;
+  return report::write_file(file(cat("plan-", generation_ + 1, ".json")), to_json(running_.plan));
 }
 
 Status AdaptingRun::wait_for_next(bool& done) {
@@ -284,7 +284,7 @@ void AdaptingRun::seen(const std::string& line) {
   std::istringstream words(line);
   std::string what;
   words >> what;
-  RankSeen rank;
+  adapt::RankSeen rank;
   std::int64_t from = 0, to = 0;
   double rate = 0;
   if (what == "rank" && words >> rank.rank >> rank.forward_s >> rank.backward_s) look_.ranks.push_back(rank);
@@ -299,9 +299,9 @@ void AdaptingRun::seen(const std::string& line) {
 // ---- reaction -----------------------------------------------------------------------------------------------------
 
 /// Returns links that are slower than at the first look. A link is named after its node where that has one device.
-std::vector<LinkSeen> AdaptingRun::narrowed() const {
-  std::vector<LinkSeen> out;
-  for (const RankSeen& rank : look_.ranks) {
+std::vector<adapt::LinkSeen> AdaptingRun::narrowed() const {
+  std::vector<adapt::LinkSeen> out;
+  for (const adapt::RankSeen& rank : look_.ranks) {
     const double before = way_of(first_look_, rank.rank), now = way_of(look_, rank.rank);
     if (before <= 0 || now >= kNarrow * before) continue;
     const bool alone = running_.job.cluster.groups.front().devices_per_node == 1;
@@ -310,14 +310,14 @@ std::vector<LinkSeen> AdaptingRun::narrowed() const {
   return out;
 }
 
-Observation AdaptingRun::observed() const {
-  Observation out;
+adapt::Observation AdaptingRun::observed() const {
+  adapt::Observation out;
   out.time_s = seconds_between(began_, Clock::now());
   out.plan = content_hash(running_.plan);
   const std::size_t count = std::min(StepWatch::kInRow, steps_.size());
   for (auto step = steps_.end() - static_cast<std::ptrdiff_t>(count); step != steps_.end(); ++step)
     out.steps.push_back({step->seconds, std::nullopt});
-  for (const RankSeen& rank : look_.ranks)
+  for (const adapt::RankSeen& rank : look_.ranks)
     if (rank.forward_s > 0) out.ranks.push_back(rank);
   out.links = narrowed();
   return out;
@@ -338,20 +338,21 @@ void AdaptingRun::decide() {
   if (change_.horizon.empty()) options->horizon_s = left_s();
   if (change_.restart.empty()) options->move.restart_s = start_up_s_;
   if (change_.checkpoint_age.empty()) options->move.checkpoint_age_s = 0;  // ranks leave with one
-  const Observation observation = observed();
-  if (Status status = write_file(file(cat("observation-", moves_.size() + 1, ".json")), to_json(observation)); !status.ok())
+  const adapt::Observation observation = observed();
+  if (Status status = report::write_file(file(cat("observation-", moves_.size() + 1, ".json")), to_json(observation));
+      !status.ok())
     return stay(status.error().message());
-  const auto answer = replan(running_.job, running_.plan, observation, *options);
+  const auto answer = adapt::replan(running_.job, running_.plan, observation, *options);
   if (!answer) return stay(answer.error().message());
   for (const std::string& text : answer->diagnosis.notes) note(context_, text);
   if (!answer->ladder) return stay("no slow device or link was observed");
-  const Change& change = answer->ladder->actions[answer->ladder->recommended];
+  const adapt::Change& change = answer->ladder->actions[answer->ladder->recommended];
   if (!change.possible || !change.plan) return stay(cat(to_string(change.action), ", ", change.what));
   if (const std::string why = propose(change, *answer->ladder); !why.empty()) stay(why);
 }
 
 /// Prepares the recommended plan, on the places of the nodes that it keeps.
-std::string AdaptingRun::propose(const Change& change, const WhatIf& ladder) {
+std::string AdaptingRun::propose(const adapt::Change& change, const adapt::WhatIf& ladder) {
   const std::int64_t each = running_.job.cluster.groups.front().devices_per_node;
   for (const NodeGroup& group : running_.job.cluster.groups)
     if (group.devices_per_node != each) return "a run cannot move between nodes of different sizes";

@@ -146,7 +146,7 @@ int run_calibrate(Context& context, const CalibrateFlags& flags) {
   auto result = fit_calibration(inputs);
   if (!result) return fail(context, result.error());
   if (!flags.out.empty()) {
-    if (Status status = write_file(flags.out, result->yaml); !status.ok()) return fail(context, status.error());
+    if (Status status = report::write_file(flags.out, result->yaml); !status.ok()) return fail(context, status.error());
     result->file = flags.out;
   }
   if (context.json) {

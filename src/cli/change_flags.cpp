@@ -29,8 +29,8 @@ Result<RunningPlan> running_plan(Context& context, const std::string& path) {
   return RunningPlan{std::move(loaded->plan), std::move(*job)};
 }
 
-Result<ChangeOptions> change_options(const Context& context, const ChangeFlags& flags) {
-  ChangeOptions out;
+Result<adapt::ChangeOptions> change_options(const Context& context, const ChangeFlags& flags) {
+  adapt::ChangeOptions out;
   out.threads = flags.threads;
   out.interrupted = context.surroundings.interrupted;
   if (flags.horizon == "good")

@@ -16,7 +16,7 @@ struct ChangeFlags {
 };
 void add_change_flags(Command& command, const std::shared_ptr<ChangeFlags>& flags);
 /// Returns the options, or an error about the flag whose value is not a duration or rate.
-Result<ChangeOptions> change_options(const Context& context, const ChangeFlags& flags);
+Result<adapt::ChangeOptions> change_options(const Context& context, const ChangeFlags& flags);
 
 /// Holds the running plan and its job. The job is searched in the space that `plan` was asked for, where its result
 /// states that.

@@ -21,15 +21,16 @@ int check_change(Context& context, const CheckFlags& flags, const std::string& t
     return fail(context,
                 {ErrorKind::usage, flags.search ? "--search" : "--engine", flags.path + ", an answer about a running plan",
                  "a plan or a result of espalier plan", "omit the flag"});
-  const auto report = check_answer_to_change(text, input_name(flags.path));
+  const auto report = report::check_answer_to_change(text, input_name(flags.path));
   if (!report) return fail(context, report.error());
   print_either(
-      context, [&] { return to_json(*report, flags.path); }, [&] { return to_text(*report, input_name(flags.path)); });
+      context, [&] { return report::to_json(*report, flags.path); },
+      [&] { return report::to_text(*report, input_name(flags.path)); });
   return report->ok() ? kOk : kCheckFailed;
 }
 
 int run_check(Context& context, const CheckFlags& flags) {
-  if (const auto text = read_input(context, flags.path); text.ok() && is_answer_to_change(*text))
+  if (const auto text = read_input(context, flags.path); text.ok() && report::is_answer_to_change(*text))
     return check_change(context, flags, *text);
   auto loaded = load_plan_file(context, flags.path);
   if (!loaded) return fail(context, loaded.error());
@@ -39,15 +40,15 @@ int run_check(Context& context, const CheckFlags& flags) {
   const auto job = job_of_plan(loaded->plan);
   if (!job) return fail(context, in_file(flags.path, job.error()));
   note_all(context, job->notes);
-  CheckOptions options;
+  report::CheckOptions options;
   options.engine = flags.engine;
   options.search_again = flags.search;
   options.how.interrupted = context.surroundings.interrupted;
-  const auto report =
-      loaded->result ? check_result(*job, *loaded->result, loaded->text, options) : check_plan(*job, loaded->plan, options);
+  const auto report = loaded->result ? report::check_result(*job, *loaded->result, loaded->text, options)
+                                     : report::check_plan(*job, loaded->plan, options);
   if (!report) return fail(context, in_file(flags.path, report.error()));
   print_either(
-      context, [&] { return to_json(*report, flags.path); }, [&] { return to_text(*report, loaded->plan); });
+      context, [&] { return report::to_json(*report, flags.path); }, [&] { return report::to_text(*report, loaded->plan); });
   return context.interrupted() ? kInterrupted : report->ok() ? kOk : kCheckFailed;
 }
 

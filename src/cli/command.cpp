@@ -106,7 +106,7 @@ std::string with_alarms(std::string text) {
 }
 
 void print_answer(const Context& context, const std::string& unlaid) {
-  std::string text = lay_out(unlaid, context.width());
+  std::string text = report::lay_out(unlaid, context.width());
   if (context.surroundings.color) text = with_alarms(std::move(text));
   const std::size_t end = text.find('\n');
   if (!context.surroundings.color || end == std::string::npos) {
@@ -121,7 +121,7 @@ void print_json(const Context& context, const std::string& json) { context.out <
 void print_either(const Context& context, const std::function<std::string()>& json, const std::function<std::string()>& text) {
   if (!context.json) return print_answer(context, text());
   print_json(context, json());
-  if (context.surroundings.text != nullptr) *context.surroundings.text << lay_out(text(), context.width());
+  if (context.surroundings.text != nullptr) *context.surroundings.text << report::lay_out(text(), context.width());
 }
 
 void add_plan_schema_flag(Command& command, Context& context) {
@@ -154,7 +154,7 @@ void print_next_steps(const Context& context, const PlannerResult& result, const
   const std::string next = plan == files.end()
                                ? "-v shows everything; -o DIR writes plan.json for espalier report, export and explain"
                                : base::cat("espalier report ", *plan, launch_step(result, *plan), "; espalier explain ", *plan);
-  context.out << lay_out(report::wrapped_line("next", next), context.width());
+  context.out << report::lay_out(report::wrapped_line("next", next), context.width());
 }
 
 int deliver(Context& context, const PlannerResult& result, const std::vector<std::string>& files) {
@@ -235,12 +235,12 @@ Status write_outputs(const Context& context, const OutputFlags& flags, const Job
   if (!again) return again.error();
   const std::string trace = to_trace(again->timeline);
   if (!flags.folder.empty()) {
-    auto written = write_answer(flags.folder, result, trace, plan_schema_of(context));
+    auto written = report::write_answer(flags.folder, result, trace, plan_schema_of(context));
     if (!written) return written.error();
     lines.insert(lines.end(), written->begin(), written->end());
   }
   if (!flags.trace.empty()) {
-    if (Status status = write_trace_file(flags.trace, trace); !status.ok()) return status;
+    if (Status status = report::write_trace_file(flags.trace, trace); !status.ok()) return status;
     lines.push_back(flags.trace);
   }
   return {};
@@ -249,7 +249,7 @@ Status write_outputs(const Context& context, const OutputFlags& flags, const Job
 Result<LoadedPlan> load_plan_file(Context& context, const std::string& given) {
   auto text = read_input(context, given);
   if (!text) return text.error();
-  auto document = read_plan_document(*text, input_name(given));
+  auto document = report::read_plan_document(*text, input_name(given));
   if (!document) return document.error();
   return LoadedPlan{std::move(*document), std::move(*text)};
 }

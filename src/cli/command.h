@@ -105,7 +105,7 @@ void add_network_flag(Command& command, std::string& network);
 NetworkKind network_of(const std::string& flag);
 
 /// Holds a plan from plan.json or from result.json (then with its result).
-struct LoadedPlan : PlanDocument {
+struct LoadedPlan : report::PlanDocument {
   std::string text;  ///< text of the file
 };
 Result<LoadedPlan> load_plan_file(Context& context, const std::string& path);

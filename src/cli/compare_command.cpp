@@ -13,7 +13,7 @@ namespace espalier::cli {
 namespace {
 
 int run_compare(Context& context, const std::vector<std::string>& paths) {
-  std::vector<Compared> plans;
+  std::vector<report::Compared> plans;
   for (const std::string& path : paths) {
     if (context.interrupted()) return kInterrupted;  // a comparison needs all its columns
     auto loaded = load_plan_file(context, path);
@@ -26,9 +26,9 @@ int run_compare(Context& context, const std::vector<std::string>& paths) {
     plans.push_back({path, std::move(result).value()});
   }
   if (context.json)
-    print_json(context, compare_json(plans));
+    print_json(context, report::compare_json(plans));
   else
-    print_answer(context, compare(plans, context.width()));
+    print_answer(context, report::compare(plans, context.width()));
   return kOk;
 }
 
@@ -73,7 +73,7 @@ int run_step(Context& context, const std::vector<std::string>& paths, const Step
   if (!compared) return fail(context, in_file(flags.measured, compared.error()));
   note_all(context, job->notes);
   if (!flags.out.empty())
-    if (Status status = write_trace_file(flags.out, to_trace(compared->predicted, compared->measured)); !status.ok())
+    if (Status status = report::write_trace_file(flags.out, to_trace(compared->predicted, compared->measured)); !status.ok())
       return fail(context, status.error());
   if (context.json)
     print_json(context, to_json(*compared));

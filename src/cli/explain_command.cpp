@@ -9,7 +9,7 @@ namespace {
 
 /// Returns the plan simulated unchanged, together with a search of its job's whole space.
 Result<PlannerResult> searched_again(Context& context, const Plan& given, int threads) {
-  const auto job = job_to_explain(given);
+  const auto job = report::job_to_explain(given);
   if (!job) return job.error();
   auto result = simulate(*job, given);
   if (!result) return result.error();
@@ -18,7 +18,7 @@ Result<PlannerResult> searched_again(Context& context, const Plan& given, int th
   PlannerOptions options;
   options.threads = threads;
   options.interrupted = context.surroundings.interrupted;
-  return with_search(*job, std::move(*result), options);
+  return report::with_search(*job, std::move(*result), options);
 }
 
 int run_explain(Context& context, const std::string& path, int threads) {
@@ -34,9 +34,10 @@ int run_explain(Context& context, const std::string& path, int threads) {
     loaded->result = std::make_unique<PlannerResult>(std::move(again).value());
   }
   note_all(context, loaded->result->notes);
-  if (const auto job = job_to_explain(loaded->plan)) simulate_changes(*job, *loaded->result);
+  if (const auto job = report::job_to_explain(loaded->plan)) report::simulate_changes(*job, *loaded->result);
   print_either(
-      context, [&] { return explain_json(*loaded->result); }, [&] { return explain(*loaded->result, context.width()); });
+      context, [&] { return report::explain_json(*loaded->result); },
+      [&] { return report::explain(*loaded->result, context.width()); });
   return context.interrupted() ? kInterrupted : kOk;
 }
 

@@ -23,17 +23,17 @@ struct Asked {
 };
 
 /// Returns the engine whose rules the plan must keep for the format; empty where there is none.
-std::string engine_of(const Exporter& format, const Plan& plan) {
-  const auto own = exporters_of(plan.engine);
+std::string engine_of(const exchange::Exporter& format, const Plan& plan) {
+  const auto own = exchange::exporters_of(plan.engine);
   return std::find(own.begin(), own.end(), &format) != own.end() ? plan.engine : format.engine;
 }
 
 /// Returns the rules of the format's engine that the plan breaks, all of them in one error.
-Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
+Status rules_broken(const Job& job, const Plan& plan, const exchange::Exporter& format) {
   if (format.engine.empty()) return {};
-  CheckOptions options;
+  report::CheckOptions options;
   options.engine = engine_of(format, plan);
-  const auto report = check_plan(job, plan, options);
+  const auto report = report::check_plan(job, plan, options);
   if (!report) return report.error();
   std::string broken;
   for (const Finding& finding : report->findings)
@@ -50,17 +50,17 @@ Status rules_broken(const Job& job, const Plan& plan, const Exporter& format) {
 std::vector<std::string> written_engines() {
   std::vector<std::string> out;
   for (const std::string& engine : engine_names())
-    if (!exporters_of(engine).empty()) out.push_back(engine);
+    if (!exchange::exporters_of(engine).empty()) out.push_back(engine);
   return out;
 }
 
 /// Returns the formats of an engine, or why there are none.
-Result<std::vector<const Exporter*>> formats_of(const std::string& engine) {
-  auto formats = exporters_of(engine);
-  const Exporter* by_name = find_exporter(engine);  // "torchtitan-recipe": that one of the engine's formats
+Result<std::vector<const exchange::Exporter*>> formats_of(const std::string& engine) {
+  auto formats = exchange::exporters_of(engine);
+  const exchange::Exporter* by_name = exchange::find_exporter(engine);  // "torchtitan-recipe": a format of the engine
   if (formats.empty() && by_name != nullptr && !by_name->engine.empty()) formats = {by_name};
   if (!formats.empty()) return formats;
-  const std::string why = why_unwritten(engine);
+  const std::string why = exchange::why_unwritten(engine);
   if (!why.empty())
     return Error{ErrorKind::usage, "--engine", base::cat(engine, ": no format writes its plans"),
                  base::cat("one of ", base::joined(written_engines())), why};
@@ -68,13 +68,14 @@ Result<std::vector<const Exporter*>> formats_of(const std::string& engine) {
                ""};
 }
 
-Result<std::string> text_of(Context& context, const Exporter& format, const Job& job, const ClosestPlan& what,
+Result<std::string> text_of(Context& context, const exchange::Exporter& format, const Job& job, const exchange::ClosestPlan& what,
                             const Asked& asked) {
   if (format.name == "plan") {
     if (Status status = unwritable(what.plan, plan_schema_of(context)); !status.ok()) return status.error();
     return to_json(what.plan, plan_schema_of(context)) + "\n";
   }
-  return format.write({&job, &what.plan, asked.launcher.empty() ? std::nullopt : parse_launcher(asked.launcher), what.lost});
+  return format.write(
+      {&job, &what.plan, asked.launcher.empty() ? std::nullopt : exchange::parse_launcher(asked.launcher), what.lost});
 }
 
 /// Returns "1.234 s a step, 56.7 GiB", or why there is no prediction.
@@ -89,10 +90,10 @@ std::string figures_of(const Job& job, const Plan& plan) {
 
 /// Returns the plan to write. With --allow-lossy it is the closest plan that the format can express; the lost
 /// features are noted, with the times of both plans.
-Result<ClosestPlan> plan_to_write(const Context& context, const Exporter& format, const Job& job, const Plan& plan,
-                                  const Asked& asked) {
-  if (!asked.allow_lossy) return ClosestPlan{plan, {}};
-  auto closest = closest_plan(format, job, plan);
+Result<exchange::ClosestPlan> plan_to_write(const Context& context, const exchange::Exporter& format, const Job& job,
+                                            const Plan& plan, const Asked& asked) {
+  if (!asked.allow_lossy) return exchange::ClosestPlan{plan, {}};
+  auto closest = exchange::closest_plan(format, job, plan);
   if (!closest || closest->lost.empty()) return closest;
   for (const std::string& lost : closest->lost) note(context, "not as planned: " + lost);
   note(context, base::cat("planned: ", figures_of(job, plan), "; written: ", figures_of(job, closest->plan)));
@@ -101,27 +102,27 @@ Result<ClosestPlan> plan_to_write(const Context& context, const Exporter& format
 
 std::vector<std::string> launching_formats() {
   std::vector<std::string> out;
-  for (const Exporter& format : exporters())
+  for (const exchange::Exporter& format : exchange::exporters())
     if (!format.launchers.empty()) out.push_back(format.name);
   return out;
 }
 
 /// Checks that the format has launchers, including this one.
-Status wrong_launcher(const Exporter& format, const Asked& asked) {
+Status wrong_launcher(const exchange::Exporter& format, const Asked& asked) {
   if (asked.launcher.empty()) return {};
   std::vector<std::string> known;
-  for (const Launcher launcher : format.launchers) known.emplace_back(to_string(launcher));
+  for (const exchange::Launcher launcher : format.launchers) known.emplace_back(to_string(launcher));
   if (known.empty())
     return Error{ErrorKind::usage, "--launcher", base::cat("\"", asked.launcher, "\" with ", format.name),
                  base::cat("a format that starts processes: ", base::joined(launching_formats())), ""};
-  if (const auto one = parse_launcher(asked.launcher);
+  if (const auto one = exchange::parse_launcher(asked.launcher);
       one && std::find(format.launchers.begin(), format.launchers.end(), *one) != format.launchers.end())
     return {};
   return Error{ErrorKind::usage, "--launcher", base::cat("\"", asked.launcher, "\" with ", format.name),
                base::cat("one of ", base::joined(known)), ""};
 }
 
-int run_export(Context& context, const Exporter& format, const Asked& asked) {
+int run_export(Context& context, const exchange::Exporter& format, const Asked& asked) {
   if (Status status = wrong_launcher(format, asked); !status.ok()) return fail(context, status.error());
   const auto loaded = load_plan_file(context, asked.path);
   if (!loaded) return fail(context, loaded.error());
@@ -137,21 +138,21 @@ int run_export(Context& context, const Exporter& format, const Asked& asked) {
     context.out << *text;
     return kOk;
   }
-  const std::string out = file_or_in_folder(asked.out, format.file_name);
-  if (Status status = write_file(out, *text); !status.ok()) return fail(context, status.error());
+  const std::string out = report::file_or_in_folder(asked.out, format.file_name);
+  if (Status status = report::write_file(out, *text); !status.ok()) return fail(context, status.error());
   note(context, "wrote " + out);
   return kOk;
 }
 
 /// Returns the first format of the engine that can express the plan. Where none can, it is the first of all, whose
 /// error counts.
-Result<const Exporter*> format_for(Context& context, const Asked& asked) {
+Result<const exchange::Exporter*> format_for(Context& context, const Asked& asked) {
   const auto formats = formats_of(asked.engine);
   if (!formats) return formats.error();
   const auto loaded = load_plan_file(context, asked.path);
   if (!loaded) return formats->front();
   const auto job = job_of_plan(loaded->plan);
-  for (const Exporter* format : *formats)
+  for (const exchange::Exporter* format : *formats)
     if (job && (format->fault == nullptr || !format->fault(*job, loaded->plan))) return format;
   return formats->front();
 }
@@ -178,7 +179,7 @@ void add_lossy(Command& command, Asked& asked) {
                    "write the nearest plan that the engine can express and list the differences, instead of refusing");
 }
 
-void add_format(Command& command, Context& context, const Exporter& format, const std::shared_ptr<Asked>& outer) {
+void add_format(Command& command, Context& context, const exchange::Exporter& format, const std::shared_ptr<Asked>& outer) {
   Command* part = command.add_subcommand(format.name, format.writes);
   auto asked = std::make_shared<Asked>();
   part->add_option("plan", asked->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
@@ -210,7 +211,7 @@ void add_export_command(Command& app, Context& context) {
   command->add_option("-o,--out", asked->out, "write here instead of to stdout; into a folder under the usual name")
       ->type_name("FILE");
   add_common_flags(*command, context);
-  for (const Exporter& format : exporters()) add_format(*command, context, format, asked);
+  for (const exchange::Exporter& format : exchange::exporters()) add_format(*command, context, format, asked);
   command->callback([&context, asked] {
     if (!asked->by_name) context.exit_code = run_for_engine(context, *asked);
   });

@@ -25,7 +25,7 @@ Result<std::string> key_of_blocks(const Job& job) {
                "num_hidden_layers, n_layer, num_layers or n_layers", "the memory of a block is measured by adding one block"};
 }
 
-Plan plan_of(const Job& job, const MemoryRun& run) {
+Plan plan_of(const Job& job, const exchange::MemoryRun& run) {
   Strategy strategy;
   strategy.tp = run.tp;
   if (run.recomputed) strategy.recompute = {RecomputeKind::full, static_cast<std::int32_t>(run.blocks), {}};
@@ -48,9 +48,9 @@ Result<std::vector<std::int64_t>> peaks_in(const std::string& path) {
   return peaks;
 }
 
-std::vector<MemoryRun> runs_for(const GalvatronProfiles& what, std::int64_t blocks) {
+std::vector<exchange::MemoryRun> runs_for(const GalvatronProfiles& what, std::int64_t blocks) {
   const auto [few, many] = std::minmax_element(what.samples.begin(), what.samples.end());
-  std::vector<MemoryRun> runs;
+  std::vector<exchange::MemoryRun> runs;
   for (const std::int64_t tp : what.tensor_groups)
     for (const std::int64_t samples : {*few, *many}) {
       const auto ranks = static_cast<std::int32_t>(tp);
@@ -61,19 +61,19 @@ std::vector<MemoryRun> runs_for(const GalvatronProfiles& what, std::int64_t bloc
   return runs;
 }
 
-Result<std::vector<MemoryRun>> measured_memory(Context& context, const JobFlags& from, const std::string& key,
-                                               const GalvatronProfiles& what, const std::string& program) {
+Result<std::vector<exchange::MemoryRun>> measured_memory(Context& context, const JobFlags& from, const std::string& key,
+                                                         const GalvatronProfiles& what, const std::string& program) {
   const ScratchFolder scratch;
   RankOptions options = what.ranks;
   options.record = (scratch.path() / "record.json").string();
   options.steps = 2;  // the first is not counted
-  std::vector<MemoryRun> done;
+  std::vector<exchange::MemoryRun> done;
   for (const std::int64_t blocks : {1, 2}) {
     JobFlags shortened = from;
     shortened.overrides.push_back(cat("model.", key, "=", blocks));
     const auto job = load_job_of(context, shortened);
     if (!job) return job.error();
-    for (MemoryRun& run : runs_for(what, blocks)) {
+    for (exchange::MemoryRun& run : runs_for(what, blocks)) {
       if (!context.quiet && !context.json)
         note(context,
              cat("memory of ", blocks, blocks == 1 ? " block" : " blocks", ", tp ", run.tp, ", ", run.stages,
@@ -101,7 +101,7 @@ Result<std::vector<std::string>> write_galvatron_profiles(Context& context, cons
   const auto key = key_of_blocks(*job);
   if (!key) return key.error();
   if (Status status = use_calibration(*job, std::move(*profile)); !status.ok()) return status.error();
-  MachineMeasurements measured;
+  exchange::MachineMeasurements measured;
   measured.samples = what.samples;
   auto memory = measured_memory(context, from, *key, what, program);
   if (!memory) return memory.error();
@@ -110,14 +110,14 @@ Result<std::vector<std::string>> write_galvatron_profiles(Context& context, cons
     measured.collectives_name = text.name;
     measured.collectives += text.text;
   }
-  const auto files = galvatron_profile(*job, measured);
+  const auto files = exchange::galvatron_profile(*job, measured);
   if (!files) return files.error();
   std::error_code failed;
   std::filesystem::create_directories(what.folder, failed);
   std::vector<std::string> written;
-  for (const ProfileFile& file : *files) {
+  for (const exchange::ProfileFile& file : *files) {
     written.push_back((std::filesystem::path(what.folder) / file.name).string());
-    if (Status status = write_file(written.back(), file.text); !status.ok()) return status.error();
+    if (Status status = report::write_file(written.back(), file.text); !status.ok()) return status.error();
   }
   return written;
 }

@@ -22,11 +22,11 @@ struct ClusterImportFlags {
   double oversubscription = 1;
 };
 
-Result<ClusterRequest> request_of(Context& context, const ClusterImportFlags& flags) {
+Result<exchange::ClusterRequest> request_of(Context& context, const ClusterImportFlags& flags) {
   auto text = read_input(context, flags.path);
   if (!text) return text.error();
-  ClusterRequest out{input_name(flags.path), std::move(*text), flags.device, flags.nodes, flags.devices_per_node, 0,
-                     flags.oversubscription, flags.hosts};
+  exchange::ClusterRequest out{input_name(flags.path), std::move(*text), flags.device, flags.nodes, flags.devices_per_node, 0,
+                               flags.oversubscription, flags.hosts};
   if (flags.nic_bandwidth.empty()) return out;
   const auto rate = base::parse_bandwidth(flags.nic_bandwidth);
   if (!rate || !(*rate > 0 && *rate <= kMostOfNic))
@@ -37,7 +37,7 @@ Result<ClusterRequest> request_of(Context& context, const ClusterImportFlags& fl
 }
 
 /// Returns nodes like those that nccl-tests ran on, with the usual links of the device.
-Result<ImportedCluster> of_tests(const ClusterRequest& request, const std::vector<NamedText>& outputs) {
+Result<exchange::ImportedCluster> of_tests(const exchange::ClusterRequest& request, const std::vector<NamedText>& outputs) {
   const auto tested = tested_nodes(outputs);
   if (!tested) return tested.error();
   const std::string device = request.device.empty() ? tested->device : request.device;
@@ -46,10 +46,10 @@ Result<ImportedCluster> of_tests(const ClusterRequest& request, const std::vecto
                  "--device h100-sxm-80gb"};
   const std::int64_t nodes = request.nodes > 0 ? request.nodes : tested->nodes;
   const std::int64_t each = request.devices_per_node > 0 ? request.devices_per_node : tested->devices_per_node;
-  auto cluster = usual_cluster(device, nodes, each);
+  auto cluster = exchange::usual_cluster(device, nodes, each);
   if (!cluster) return cluster.error();
-  return ImportedCluster{std::move(*cluster),
-                         {base::cat(nodes, nodes == 1 ? " node of " : " nodes of ", each, " devices, on which the tests ran")}};
+  return exchange::ImportedCluster{
+      std::move(*cluster), {base::cat(nodes, nodes == 1 ? " node of " : " nodes of ", each, " devices, on which the tests ran")}};
 }
 
 /// Rejects measurements on devices of another kind, which have no information about these links. A name outside the
@@ -58,7 +58,7 @@ Status other_devices(const Cluster& cluster, const std::vector<NamedText>& outpu
   for (const NamedText& output : outputs) {
     const auto tested = tested_nodes({output});
     if (!tested) return tested.error();
-    const auto usual = usual_cluster(tested->device, 1, 1);
+    const auto usual = exchange::usual_cluster(tested->device, 1, 1);
     const std::string& own = cluster.groups.front().device.name;
     if (tested->device.empty() || !usual || usual->groups.front().device.name == own) continue;
     return Error{ErrorKind::bad_input, output.name, base::cat("a test of ", usual->groups.front().device.name),
@@ -67,7 +67,7 @@ Status other_devices(const Cluster& cluster, const std::vector<NamedText>& outpu
   return {};
 }
 
-Result<ImportedCluster> read_cluster(Context& context, const ClusterImportFlags& flags) {
+Result<exchange::ImportedCluster> read_cluster(Context& context, const ClusterImportFlags& flags) {
   auto request = request_of(context, flags);
   if (!request) return request.error();
   std::vector<NamedText> outputs;
@@ -77,7 +77,7 @@ Result<ImportedCluster> read_cluster(Context& context, const ClusterImportFlags&
     if (!text) return text.error();
     outputs.push_back({path, std::move(*text)});
   }
-  auto found = flags.format == kTests ? of_tests(*request, outputs) : find_cluster_format(flags.format)->read(*request);
+  auto found = flags.format == kTests ? of_tests(*request, outputs) : exchange::find_cluster_format(flags.format)->read(*request);
   if (!found || outputs.empty()) return found;
   if (Status status = other_devices(found->cluster, outputs); !status.ok()) return status.error();
   auto measured = measured_fabric(found->cluster, outputs);
@@ -87,7 +87,7 @@ Result<ImportedCluster> read_cluster(Context& context, const ClusterImportFlags&
   return found;
 }
 
-std::string summary_json(const ImportedCluster& found, const ClusterImportFlags& flags, const std::string& yaml) {
+std::string summary_json(const exchange::ImportedCluster& found, const ClusterImportFlags& flags, const std::string& yaml) {
   const NodeGroup& group = found.cluster.groups.front();
   base::JsonWriter w;
   w.begin_object();
@@ -108,12 +108,12 @@ int run(Context& context, const ClusterImportFlags& flags) {
   std::vector<std::string> notes = found->notes;
   notes.insert(notes.begin(),
                base::cat("from ", std::filesystem::path(flags.path).filename().string(), ", read as ", flags.format));
-  const auto yaml = cluster_file(found->cluster, notes);
+  const auto yaml = exchange::cluster_file(found->cluster, notes);
   if (!yaml) return fail(context, yaml.error());
   for (const std::string& text : found->notes) note(context, text);
-  const std::string out = flags.out.empty() ? "" : file_or_in_folder(flags.out, "cluster.yaml");
+  const std::string out = flags.out.empty() ? "" : report::file_or_in_folder(flags.out, "cluster.yaml");
   if (!out.empty())
-    if (Status status = write_file(out, *yaml); !status.ok()) return fail(context, status.error());
+    if (Status status = report::write_file(out, *yaml); !status.ok()) return fail(context, status.error());
   if (context.json)
     print_json(context, summary_json(*found, flags, *yaml));
   else if (flags.out.empty())
@@ -129,7 +129,7 @@ void add_import_cluster(Command& command, Context& context) {
   auto flags = std::make_shared<ClusterImportFlags>();
   std::vector<std::string> names;
   std::string help = "format of FILE:";
-  for (const ClusterFormat& format : cluster_formats()) {
+  for (const exchange::ClusterFormat& format : exchange::cluster_formats()) {
     help += base::cat(names.empty() ? " " : "; ", format.name, ": ", format.reads);
     names.push_back(format.name);
   }

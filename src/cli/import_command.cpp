@@ -21,9 +21,9 @@ int run_import(Context& context, const ImportFlags& flags) {
   if (!text) return fail(context, text.error());
   const auto job = load_job_of(context, flags.job);
   if (!job) return fail(context, job.error());
-  ImportRequest request{&*job, {{"strategy", flags.path, std::move(*text)}}, {}};
+  exchange::ImportRequest request{&*job, {{"strategy", flags.path, std::move(*text)}}, {}};
   if (flags.without_sequence_parallel) request.options["sequence-parallel"] = "no";
-  const auto imported = find_importer("galvatron")->read(request);
+  const auto imported = exchange::find_importer("galvatron")->read(request);
   if (!imported) return fail(context, imported.error());
   for (const std::string& sentence : imported->notes) note(context, sentence);
   const auto result = simulate(*job, imported->plan);

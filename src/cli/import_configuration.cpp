@@ -48,7 +48,7 @@ int run(Context& context, const ConfigurationImportFlags& flags) {
     files.push_back((std::filesystem::path(flags.output.folder) / "job.yaml").string());
     const auto job = job_file(imported->job, flags.imported, {});
     if (!job) return fail(context, job.error());
-    if (Status status = write_file(files.back(), *job); !status.ok()) return fail(context, status.error());
+    if (Status status = report::write_file(files.back(), *job); !status.ok()) return fail(context, status.error());
   }
   return print_result(context, flags, *imported, *result, files);
 }
@@ -69,7 +69,7 @@ void add_one(Command& command, Context& context, const std::string& name, const 
 
 void add_import_configuration(Command& command, Context& context) {
   add_one(command, context, "config", "import a training framework's configuration as a job and a plan, and simulate it", "");
-  for (const ConfigurationFormat& row : configuration_formats())
+  for (const exchange::ConfigurationFormat& row : exchange::configuration_formats())
     add_one(command, context, row.name, base::cat("short for config --format ", row.name), row.name);
 }
 

@@ -27,8 +27,8 @@ struct GalvatronProfileFlags {
 
 // ---- reading ------------------------------------------------------------------------------------------------------
 
-Result<ImportRequest> request_of(const GalvatronProfileFlags& flags) {
-  ImportRequest request;
+Result<exchange::ImportRequest> request_of(const GalvatronProfileFlags& flags) {
+  exchange::ImportRequest request;
   request.options = flags.options;
   request.options["default-dp"] = flags.default_type;
   request.options["reduce-at-end"] = flags.reduce_at_end ? "yes" : "no";
@@ -131,7 +131,7 @@ Status write_files(const Context& context, const GalvatronProfileFlags& flags, c
   }
   const std::string path = (std::filesystem::path(flags.folder) / "galvatron_config.json").string();
   files.push_back(path);
-  return write_file(path, galvatron::to_json(answer.plan.document));
+  return report::write_file(path, galvatron::to_json(answer.plan.document));
 }
 
 int run_profile(Context& context, const GalvatronProfileFlags& flags) {
@@ -161,8 +161,8 @@ void add_import_galvatron_profile(Command& command, Context& context) {
   Command* part =
       command.add_subcommand("galvatron-profile", "find the best plan by Galvatron's cost model and its profile files");
   auto flags = std::make_shared<GalvatronProfileFlags>();
-  const std::vector<FileRole>& roles = find_importer("galvatron-profile")->files;
-  for (const FileRole& role : roles) flags->files.emplace_back(role.name, "");
+  const std::vector<exchange::FileRole>& roles = exchange::find_importer("galvatron-profile")->files;
+  for (const exchange::FileRole& role : roles) flags->files.emplace_back(role.name, "");
   for (std::size_t i = 0; i < roles.size(); ++i) {
     auto option = part->add_option("--" + roles[i].name, flags->files[i].second, roles[i].what)->type_name("FILE");
     if (roles[i].required) option->required();

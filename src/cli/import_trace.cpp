@@ -17,13 +17,13 @@ struct TraceFlags {
   std::int64_t devices_per_node = 1;
 };
 
-std::int64_t count_of(const ImportedTrace& trace, ClusterEventKind kind) {
+std::int64_t count_of(const exchange::ImportedTrace& trace, ClusterEventKind kind) {
   std::int64_t count = 0;
   for (const ClusterEvent& event : trace.events) count += event.kind == kind ? 1 : 0;
   return count;
 }
 
-std::string summary_json(const ImportedTrace& trace) {
+std::string summary_json(const exchange::ImportedTrace& trace) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.trace/1");
@@ -41,16 +41,16 @@ std::string summary_json(const ImportedTrace& trace) {
 int run_trace(Context& context, const TraceFlags& flags) {
   const auto text = flags.path == "-" ? read_input(context, flags.path) : base::read_file(flags.path);
   if (!text) return fail(context, text.error());
-  const TraceRequest request{input_name(flags.path), *text, flags.first_node, flags.devices_per_node};
-  const auto trace = find_trace_format(flags.format)->read(request);
+  const exchange::TraceRequest request{input_name(flags.path), *text, flags.first_node, flags.devices_per_node};
+  const auto trace = exchange::find_trace_format(flags.format)->read(request);
   if (!trace) return fail(context, trace.error());
   for (const std::string& sentence : trace->notes) note(context, sentence);
   const std::string source = base::cat(std::filesystem::path(flags.path).filename().string(), ", read as ", flags.format, "; ",
                                        trace->nodes, trace->nodes == 1 ? " node" : " nodes", " at once");
-  const std::string csv = events_csv(trace->events, source);
-  const std::string out = flags.out.empty() ? "" : file_or_in_folder(flags.out, "events.csv");
+  const std::string csv = exchange::events_csv(trace->events, source);
+  const std::string out = flags.out.empty() ? "" : report::file_or_in_folder(flags.out, "events.csv");
   if (!out.empty())
-    if (Status status = write_file(out, csv); !status.ok()) return fail(context, status.error());
+    if (Status status = report::write_file(out, csv); !status.ok()) return fail(context, status.error());
   if (context.json)
     print_json(context, summary_json(*trace));
   else if (flags.out.empty())
@@ -68,7 +68,7 @@ void add_import_trace(Command& command, Context& context) {
   auto flags = std::make_shared<TraceFlags>();
   std::vector<std::string> names;
   std::string help = "format of FILE:";
-  for (const TraceFormat& format : trace_formats()) {
+  for (const exchange::TraceFormat& format : exchange::trace_formats()) {
     names.push_back(format.name);
     help += base::cat(names.size() == 1 ? " " : "; ", format.name, ": ", format.reads);
   }

@@ -13,8 +13,8 @@
 namespace espalier::cli {
 namespace {
 
-std::int64_t count_of(const ImportedConfiguration& c, ImportedKey::Kind kind) {
-  return std::count_if(c.keys.begin(), c.keys.end(), [kind](const ImportedKey& key) { return key.kind == kind; });
+std::int64_t count_of(const exchange::ImportedConfiguration& c, exchange::ImportedKey::Kind kind) {
+  return std::count_if(c.keys.begin(), c.keys.end(), [kind](const exchange::ImportedKey& key) { return key.kind == kind; });
 }
 
 std::string shown(const std::string& value) {
@@ -23,10 +23,10 @@ std::string shown(const std::string& value) {
 }
 
 /// Returns the key's line, or "–" without one.
-std::string line_of(const ImportedKey& key) { return key.line > 0 ? std::to_string(key.line) : "–"; }
+std::string line_of(const exchange::ImportedKey& key) { return key.line > 0 ? std::to_string(key.line) : "–"; }
 
 /// Returns the name as the file spells it.
-const std::string& name_of(const ImportedKey& key) { return key.written.empty() ? key.key : key.written; }
+const std::string& name_of(const exchange::ImportedKey& key) { return key.written.empty() ? key.key : key.written; }
 
 /// Returns the precision that --set gives, which some files leave open.
 std::string said_precision(const std::vector<std::string>& overrides) {
@@ -37,20 +37,20 @@ std::string said_precision(const std::vector<std::string>& overrides) {
   return out;
 }
 
-void note_keys(Context& context, const ImportedConfiguration& c) {
-  for (const ImportedKey& key : c.keys)
-    if (key.kind == ImportedKey::Kind::not_understood && key.value.empty())
+void note_keys(Context& context, const exchange::ImportedConfiguration& c) {
+  for (const exchange::ImportedKey& key : c.keys)
+    if (key.kind == exchange::ImportedKey::Kind::not_understood && key.value.empty())
       note(context, cat(c.name, ":", line_of(key), ": ", name_of(key), ": ", key.meaning));
-    else if (key.kind == ImportedKey::Kind::not_understood)
+    else if (key.kind == exchange::ImportedKey::Kind::not_understood)
       note(context,
            cat(c.name, ":", line_of(key), ": ", name_of(key), " = ", shown(key.value), " is not understood and not used"));
-    else if (key.kind == ImportedKey::Kind::defaulted && key.key.starts_with('$'))
+    else if (key.kind == exchange::ImportedKey::Kind::defaulted && key.key.starts_with('$'))
       note(context, cat(c.name, ":", line_of(key), ": ", name_of(key), " = ", shown(key.value), ": ", key.meaning));
-    else if (key.kind == ImportedKey::Kind::not_modelled)
+    else if (key.kind == exchange::ImportedKey::Kind::not_modelled)
       note(context, cat(c.name, ":", line_of(key), ": ", name_of(key), " = ", shown(key.value),
                         " is known but not modelled: ", key.meaning));
   if (context.verbose == 0) return;
-  for (const ImportedKey& key : c.keys)
+  for (const exchange::ImportedKey& key : c.keys)
     note(context, cat(c.name, ":", line_of(key), ": ", name_of(key), " = ", shown(key.value), ": ", to_string(key.kind), ", ",
                       key.meaning));
 }
@@ -60,7 +60,7 @@ void note_keys(Context& context, const ImportedConfiguration& c) {
 void add_imported_flags(Command& command, const std::string& format, ImportedFlags& flags) {
   std::vector<std::string> names;
   std::string help = "format of FILE:";
-  for (const ConfigurationFormat& row : configuration_formats()) {
+  for (const exchange::ConfigurationFormat& row : exchange::configuration_formats()) {
     help += cat(names.empty() ? " " : "; ", row.name, ": ", row.reads);
     names.push_back(row.name);
   }
@@ -99,7 +99,7 @@ void add_imported_flags(Command& command, const std::string& format, ImportedFla
 namespace {
 
 /// Reads --arg and --with.
-Status take_shell(const ImportedFlags& flags, ConfigurationRequest& request) {
+Status take_shell(const ImportedFlags& flags, exchange::ConfigurationRequest& request) {
   for (const std::string& argument : flags.arguments) {
     const std::size_t equals = argument.find('=');
     if (equals == std::string::npos || equals == 0)
@@ -119,10 +119,10 @@ Status take_shell(const ImportedFlags& flags, ConfigurationRequest& request) {
 }  // namespace
 
 Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags) {
-  const ConfigurationInputs inputs{flags.model, flags.cluster, flags.overrides};
-  ConfigurationRequest request;
+  const exchange::ConfigurationInputs inputs{flags.model, flags.cluster, flags.overrides};
+  exchange::ConfigurationRequest request;
   request.name = input_name(flags.path);
-  if (Status status = take_inputs(inputs, request); !status.ok()) return status.error();
+  if (Status status = exchange::take_inputs(inputs, request); !status.ok()) return status.error();
   auto text = read_input(context, flags.path);
   if (!text) return text.error();
   request.text = std::move(*text);
@@ -137,9 +137,9 @@ Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags) 
     const std::filesystem::path beside = std::filesystem::path(flags.path).parent_path() / name;
     return base::read_file(std::filesystem::exists(beside) ? beside.string() : name);
   };
-  auto configuration = find_configuration_format(flags.format)->read(request);
+  auto configuration = exchange::find_configuration_format(flags.format)->read(request);
   if (!configuration) return configuration.error();
-  auto job = job_of(*configuration, inputs);
+  auto job = exchange::job_of(*configuration, inputs);
   if (!job) return job.error();
   note_keys(context, *configuration);
   for (const std::string& sentence : configuration->notes) note(context, cat(configuration->name, ": ", sentence));
@@ -147,21 +147,21 @@ Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags) 
   return ImportedJob{std::move(*configuration), std::move(*job), std::move(request)};
 }
 
-std::string keys_text(const ImportedConfiguration& c) {
+std::string keys_text(const exchange::ImportedConfiguration& c) {
   std::vector<std::vector<std::string>> rows{{"line", "key", "value", "meaning", ""}};
-  for (const ImportedKey& key : c.keys)
-    if (key.kind != ImportedKey::Kind::without_effect)
+  for (const exchange::ImportedKey& key : c.keys)
+    if (key.kind != exchange::ImportedKey::Kind::without_effect)
       rows.push_back({line_of(key), name_of(key), shown(key.value), key.meaning, std::string(to_string(key.kind))});
-  const auto unused = count_of(c, ImportedKey::Kind::without_effect);
+  const auto unused = count_of(c, exchange::ImportedKey::Kind::without_effect);
   return cat(report::table(rows, {1, 2, 3, 4}), "and ", unused, unused == 1 ? " key" : " keys", " without effect\n");
 }
 
-std::string keys_json(const ImportedConfiguration& c, const std::string& format) {
+std::string keys_json(const exchange::ImportedConfiguration& c, const std::string& format) {
   base::JsonWriter w;
   w.begin_object();
   w.key("format").value(format).key("file").value(c.name).key("engine").value(c.engine);
   w.key("keys").begin_array();
-  for (const ImportedKey& key : c.keys) {
+  for (const exchange::ImportedKey& key : c.keys) {
     w.compact_next().begin_object();
     w.key("key").value(key.key).key("written").value(name_of(key)).key("value").value(key.value).key("line").value(key.line);
     w.key("kind").value(to_string(key.kind)).key("meaning").value(key.meaning);

@@ -22,17 +22,17 @@ struct ImportedFlags {
 void add_imported_flags(Command& command, const std::string& format, ImportedFlags& flags);
 
 struct ImportedJob {
-  ImportedConfiguration configuration;
+  exchange::ImportedConfiguration configuration;
   Job job;
-  ConfigurationRequest request;  ///< request that the file was read with
+  exchange::ConfigurationRequest request;  ///< request that the file was read with
 };
 /// Reads the configuration and notes what was not understood; -v notes every key.
 Result<ImportedJob> read_imported(Context& context, const ImportedFlags& flags);
 
 /// Returns the keys as a table. Keys without effect are only counted.
-std::string keys_text(const ImportedConfiguration& configuration);
+std::string keys_text(const exchange::ImportedConfiguration& configuration);
 /// Returns {"format", "file", "engine", "keys": [{"key", "value", "line", "kind", "meaning"}]}.
-std::string keys_json(const ImportedConfiguration& configuration, const std::string& format);
+std::string keys_json(const exchange::ImportedConfiguration& configuration, const std::string& format);
 /// Returns the job with model and cluster inside it, as a file that every other command reads. It holds the
 /// configuration, the --set values, and the overrides of `more`.
 Result<std::string> job_file(const Job& job, const ImportedFlags& flags, const std::vector<std::string>& more);

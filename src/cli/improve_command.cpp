@@ -21,7 +21,7 @@ struct ImproveFlags {
 };
 
 /// Returns the overrides for the searched space, so that `plan` of this job finds the same plan.
-std::vector<std::string> searched_with(const Improvement& answer) {
+std::vector<std::string> searched_with(const adapt::Improvement& answer) {
   std::vector<std::string> out;
   if (answer.margin_of_present) out.push_back(base::cat("search.memory_margin=", base::shortest(answer.memory_margin)));
   for (const auto& [dimension, values] : answer.widened) {
@@ -34,11 +34,11 @@ std::vector<std::string> searched_with(const Improvement& answer) {
 
 /// Writes plan.json and result.json of the best plan, job.yaml, present.json where the present configuration runs,
 /// and the changed file.
-Status write_folder(const Context& context, const ImproveFlags& flags, const Job& job, const Improvement& answer,
-                    const std::optional<ConfigurationDiff>& diff, std::vector<std::string>& files) {
+Status write_folder(const Context& context, const ImproveFlags& flags, const Job& job, const adapt::Improvement& answer,
+                    const std::optional<exchange::ConfigurationDiff>& diff, std::vector<std::string>& files) {
   const std::string& folder = flags.out;
   if (answer.best) {
-    auto written = write_answer(folder, *answer.best, "", plan_schema_of(context));
+    auto written = report::write_answer(folder, *answer.best, "", plan_schema_of(context));
     if (!written) return written.error();
     files = std::move(*written);
   }
@@ -46,7 +46,7 @@ Status write_folder(const Context& context, const ImproveFlags& flags, const Job
   std::filesystem::create_directories(folder, ignored);
   const auto add = [&](const std::string& name, const std::string& text) {
     files.push_back((std::filesystem::path(folder) / name).string());
-    return write_file(files.back(), text);
+    return report::write_file(files.back(), text);
   };
   const auto text = job_file(job, flags.imported, searched_with(answer));
   if (!text) return text.error();
@@ -64,8 +64,8 @@ bool is_folder(const std::string& path) {
   return std::filesystem::is_directory(path, ignored) || !std::filesystem::path(path).has_extension();
 }
 
-Status write_out(const Context& context, const ImproveFlags& flags, const Job& job, const Improvement& answer,
-                 const std::optional<ConfigurationDiff>& diff, std::vector<std::string>& files) {
+Status write_out(const Context& context, const ImproveFlags& flags, const Job& job, const adapt::Improvement& answer,
+                 const std::optional<exchange::ConfigurationDiff>& diff, std::vector<std::string>& files) {
   if (is_folder(flags.out)) return write_folder(context, flags, job, answer, diff, files);
   if (!diff || diff->text.empty())
     return Error{ErrorKind::check_failed, flags.out, diff ? diff->why : "no plan", "a plan that the file can express",
@@ -75,11 +75,11 @@ Status write_out(const Context& context, const ImproveFlags& flags, const Job& j
                  "a file that yields the best plan",
                  "without -o the changes are listed; -o DIR writes plan.json, result.json and job.yaml"};
   files.push_back(flags.out);
-  return write_file(flags.out, diff->text);
+  return report::write_file(flags.out, diff->text);
 }
 
-void print_improvement(const Context& context, const ImproveFlags& flags, const ImportedJob& imported, const Improvement& answer,
-                       const std::optional<ConfigurationDiff>& diff) {
+void print_improvement(const Context& context, const ImproveFlags& flags, const ImportedJob& imported,
+                       const adapt::Improvement& answer, const std::optional<exchange::ConfigurationDiff>& diff) {
   print_either(
       context,
       [&] {
@@ -92,17 +92,17 @@ void print_improvement(const Context& context, const ImproveFlags& flags, const 
 int run(Context& context, const ImproveFlags& flags) {
   auto imported = read_imported(context, flags.imported);
   if (!imported) return fail(context, imported.error());
-  const auto [strategy, schedule] = completed_configuration(imported->job, imported->configuration);
-  const Strategy asked = asked_strategy(imported->job, imported->configuration);
-  const PresentConfiguration present{strategy, schedule, plan_of(imported->job, imported->configuration), asked.zero,
-                                     asked.overlap};
-  const auto answer = improve(imported->job, present, hooked(context, flags.options));
+  const auto [strategy, schedule] = exchange::completed_configuration(imported->job, imported->configuration);
+  const Strategy asked = exchange::asked_strategy(imported->job, imported->configuration);
+  const adapt::PresentConfiguration present{strategy, schedule, plan_of(imported->job, imported->configuration), asked.zero,
+                                            asked.overlap};
+  const auto answer = adapt::improve(imported->job, present, hooked(context, flags.options));
   clear_progress(context);
   if (!answer) return fail(context, answer.error());
-  std::optional<ConfigurationDiff> diff;
-  if (answer->best && answer->best_from != Improvement::From::present) {
-    auto made = configuration_diff(imported->request, flags.imported.format, imported->job,
-                                   answer->present ? &answer->present->plan : nullptr, answer->best->plan);
+  std::optional<exchange::ConfigurationDiff> diff;
+  if (answer->best && answer->best_from != adapt::Improvement::From::present) {
+    auto made = exchange::configuration_diff(imported->request, flags.imported.format, imported->job,
+                                             answer->present ? &answer->present->plan : nullptr, answer->best->plan);
     if (!made) return fail(context, made.error());
     diff = std::move(*made);
   }

@@ -15,7 +15,8 @@ int run_inspect_model(Context& context, const std::string& path) {
   auto model = path == "-" ? load_model(*text, input_name(path)) : load_model_file(path);
   if (!model) return fail(context, model.error());
   print_either(
-      context, [&] { return inspect_model_json(*model); }, [&] { return inspect_model(*model, context.width()); });
+      context, [&] { return report::inspect_model_json(*model); },
+      [&] { return report::inspect_model(*model, context.width()); });
   return kOk;
 }
 
@@ -25,7 +26,8 @@ int run_inspect_cluster(Context& context, const std::string& path) {
   auto cluster = path == "-" ? load_cluster(*text, input_name(path), ".") : load_cluster_file(path);
   if (!cluster) return fail(context, cluster.error());
   print_either(
-      context, [&] { return inspect_cluster_json(*cluster); }, [&] { return inspect_cluster(*cluster, context.width()); });
+      context, [&] { return report::inspect_cluster_json(*cluster); },
+      [&] { return report::inspect_cluster(*cluster, context.width()); });
   return kOk;
 }
 
@@ -39,8 +41,8 @@ int run_inspect_run(Context& context, const std::string& path, const std::string
     if (!id.empty() && record.id != id) continue;
     const RunMapping mapping = map_run(record);
     print_either(
-        context, [&] { return inspect_run_json(record, mapping); },
-        [&] { return inspect_run(record, mapping, context.width()); });
+        context, [&] { return report::inspect_run_json(record, mapping); },
+        [&] { return report::inspect_run(record, mapping, context.width()); });
     return kOk;
   }
   if (!records->unreadable.empty()) return fail(context, records->unreadable.front());

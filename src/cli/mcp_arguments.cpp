@@ -137,7 +137,7 @@ Result<std::string> document_word(const ToolDocument& document, const Node& text
     return std::string("-");
   }
   const std::string path = (folder / document.stored_as).string();
-  if (Status written = write_file(path, text.text); !written.ok()) {
+  if (Status written = report::write_file(path, text.text); !written.ok()) {
     Error error = written.error();
     error.kind = ErrorKind::internal;
     return error;

@@ -54,7 +54,7 @@ Tool estimate_tool() {
 
 Tool improve_tool() {
   std::vector<std::string> formats;
-  for (const ConfigurationFormat& format : configuration_formats()) formats.push_back(format.name);
+  for (const exchange::ConfigurationFormat& format : exchange::configuration_formats()) formats.push_back(format.name);
   return {
       "improve",
       "Improve a present configuration",

@@ -81,7 +81,7 @@ int deliver_best_so_far(Context& context, const PlanFlags& flags, const PlannerR
   deliver(context, result, {});
   context.out << std::flush;
   if (!flags.output.folder.empty()) {
-    const auto written = write_answer(flags.output.folder, result, "", plan_schema_of(context));
+    const auto written = report::write_answer(flags.output.folder, result, "", plan_schema_of(context));
     if (!written) note(context, written.error().message());
   }
   note(context, result.search.optimal ? "interrupted: the timeline is left out"
@@ -109,8 +109,8 @@ int run_plan(Context& context, const PlanFlags& flags) {
   if (Status status = write_outputs(context, flags.output, *job, *result, files); !status.ok())
     return fail(context, status.error());
   deliver(context, *result, files);
-  if (context.verbose > 0) context.err << lay_out(report::phases_text(result->search), context.width());
-  if (context.verbose > 1) context.err << lay_out(report::budgets_text(), context.width());
+  if (context.verbose > 0) context.err << report::lay_out(report::phases_text(result->search), context.width());
+  if (context.verbose > 1) context.err << report::lay_out(report::budgets_text(), context.width());
   const int code = exit_code_of(context, result->search);
   if (code != kOk)
     note(context,

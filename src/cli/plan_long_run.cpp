@@ -7,10 +7,10 @@
 namespace espalier::cli {
 
 int run_long_run(Context& context, const Job& job, const PlannerOptions& options, const OutputFlags& output) {
-  const auto answer = plan_for_long_run(job, options);
+  const auto answer = adapt::plan_for_long_run(job, options);
   if (!answer) return fail(context, answer.error());
   if (!output.folder.empty()) {
-    const auto written = write_answer(output.folder, answer->answer, "", plan_schema_of(context));
+    const auto written = report::write_answer(output.folder, answer->answer, "", plan_schema_of(context));
     if (!written) return fail(context, written.error());
   }
   print_either(

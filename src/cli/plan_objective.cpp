@@ -8,15 +8,15 @@
 namespace espalier::cli {
 
 int run_objective(Context& context, const Job& job, const PlannerOptions& options, const OutputFlags& output) {
-  const auto answer = plan_for_objective(job, options);
+  const auto answer = adapt::plan_for_objective(job, options);
   if (!answer) return fail(context, answer.error());
   if (!output.folder.empty()) {
-    const auto written = write_answer(output.folder, *answer->answer, "", plan_schema_of(context));
+    const auto written = report::write_answer(output.folder, *answer->answer, "", plan_schema_of(context));
     if (!written) return fail(context, written.error());
   }
   // The sizes are at most that of the cluster; a larger one would be another question.
-  const SizeAnswer* fewest = nullptr;
-  for (const SizeAnswer& size : answer->sizes)
+  const adapt::SizeAnswer* fewest = nullptr;
+  for (const adapt::SizeAnswer& size : answer->sizes)
     if (size.within && (fewest == nullptr || size.devices < fewest->devices)) fewest = &size;
   if (fewest != nullptr && !context.json)
     note(context, base::cat("fewest devices within budget and deadline: ", fewest->devices,

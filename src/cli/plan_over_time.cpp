@@ -6,13 +6,13 @@
 namespace espalier::cli {
 
 int run_over_time(Context& context, const Job& job, const PlannerOptions& options, const OutputFlags& output) {
-  OverTimeOptions how;
+  adapt::OverTimeOptions how;
   how.change.threads = options.threads;
   how.change.interrupted = context.surroundings.interrupted;
-  const auto answer = plan_over_time(job, how);
+  const auto answer = adapt::plan_over_time(job, how);
   if (!answer) return fail(context, answer.error());
   if (!output.folder.empty()) {
-    const auto written = write_answer(output.folder, answer->start, "", plan_schema_of(context));
+    const auto written = report::write_answer(output.folder, answer->start, "", plan_schema_of(context));
     if (!written) return fail(context, written.error());
   }
   print_either(

@@ -235,7 +235,7 @@ int run_operators(Context& context, const JobFlags& from, const ProfileFlags& fl
   if (!inputs) return context.interrupted() ? kInterrupted : fail(context, inputs.error());
   const auto profile = make_profile(*job, *inputs);
   if (!profile) return fail(context, profile.error());
-  if (Status status = write_file(flags.out, profile->yaml); !status.ok()) return fail(context, status.error());
+  if (Status status = report::write_file(flags.out, profile->yaml); !status.ok()) return fail(context, status.error());
   note_all(context, profile->notes);
   std::vector<std::string> files;
   if (!flags.galvatron.empty()) {

@@ -106,7 +106,7 @@ Status run_plan_here(const Plan& plan, const RankOptions& options, const std::st
                      const std::function<void(const std::string&)>& line, const std::function<bool()>& interrupted) {
   const ScratchFolder scratch;
   const std::string path = (scratch.path() / "plan.json").string();
-  if (Status status = write_file(path, to_json(plan)); !status.ok()) return status;
+  if (Status status = report::write_file(path, to_json(plan)); !status.ok()) return status;
   setenv("OMP_NUM_THREADS", "1", 0);  // ranks share the cores of this machine
   setenv("MKL_NUM_THREADS", "1", 0);
   launch::LocalRun run;

@@ -19,9 +19,9 @@ int run_replan(Context& context, const ReplanFlags& flags, const ChangeFlags& ho
   if (!options) return fail(context, options.error());
   const auto text = read_input(context, flags.observation);
   if (!text) return fail(context, text.error());
-  const auto seen = load_observation(*text, input_name(flags.observation));
+  const auto seen = adapt::load_observation(*text, input_name(flags.observation));
   if (!seen) return fail(context, seen.error());
-  const auto answer = replan(running->job, running->plan, *seen, *options);
+  const auto answer = adapt::replan(running->job, running->plan, *seen, *options);
   if (!answer) return fail(context, in_file(flags.observation, answer.error()));
   if (context.json)
     print_json(context, to_json(*answer, running->plan));

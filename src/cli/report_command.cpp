@@ -64,9 +64,9 @@ Result<PlannerResult> result_of(Context& context, const ReportFlags& flags, Load
   auto result = simulate(job, loaded.plan);
   if (!result || flags.no_search) return result;
   note(context, "no result.json of this build next to the plan: searching the whole space of " + loaded.plan.engine + " again");
-  const auto whole = job_to_explain(loaded.plan);
+  const auto whole = report::job_to_explain(loaded.plan);
   if (!whole) return whole.error();
-  auto searched_result = with_search(*whole, std::move(*result), options_of(context, flags));
+  auto searched_result = report::with_search(*whole, std::move(*result), options_of(context, flags));
   clear_progress(context);
   return searched_result;
 }
@@ -91,15 +91,15 @@ int run_report(Context& context, const ReportFlags& flags) {
   if (!result) return fail(context, in_file(flags.path, result.error()));
   if (context.interrupted()) return kInterrupted;  // half a search must not pass for a whole one
   note_all(context, result->notes);
-  const auto data = report_data(*job, *result, *measured ? &**measured : nullptr, {});
+  const auto data = report::page_data(*job, *result, *measured ? &**measured : nullptr, {});
   if (!data) return fail(context, in_file(flags.measured.empty() ? flags.path : flags.measured, data.error()));
   constexpr std::size_t kColumns = 110;
   if (context.json) {
     print_json(context, *data);
     return kOk;
   }
-  const std::string out = file_or_in_folder(flags.out, "report.html");
-  if (Status status = write_file(out, report_page(*data, result->brief(kColumns))); !status.ok())
+  const std::string out = report::file_or_in_folder(flags.out, "report.html");
+  if (Status status = report::write_file(out, report::page(*data, result->brief(kColumns))); !status.ok())
     return fail(context, status.error());
   context.out << "wrote " << out << "\n";
   return kOk;

@@ -29,7 +29,7 @@ struct SimulateFlags {
 int print_grid(Context& context, const Job& job, const PlannerResult& result, const SimulateFlags& flags) {
   const auto simulated = simulate_with_timeline(job, result.plan);
   if (!simulated) return fail(context, in_file(flags.path, simulated.error()));
-  context.out << schedule_grid(result, simulated->timeline, {context.width(), flags.ascii || !context.surroundings.utf8});
+  context.out << report::schedule_grid(result, simulated->timeline, {context.width(), flags.ascii || !context.surroundings.utf8});
   return kOk;
 }
 
@@ -48,7 +48,7 @@ int run_simulate(Context& context, const SimulateFlags& flags, const OutputFlags
   if (!block.empty()) {
     const auto timeline = block_timeline(*job, loaded->plan);
     if (!timeline) return fail(context, in_file(path, timeline.error()));
-    if (Status status = write_file(block, *timeline); !status.ok()) return fail(context, status.error());
+    if (Status status = report::write_file(block, *timeline); !status.ok()) return fail(context, status.error());
     files.push_back(block);
   }
   if (grid && !context.json) return print_grid(context, *job, *result, flags);

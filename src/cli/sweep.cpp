@@ -29,10 +29,10 @@ std::string path_of(const std::string& name) {
 }
 
 /// Splits "cluster.nodes=1,2,4" into path and values. Commas inside brackets belong to the value.
-SweepAxis axis_of(const std::string& text) {
+report::SweepAxis axis_of(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) return {path_of(text), {}};
-  SweepAxis out{path_of(text.substr(0, equals)), {""}};
+  report::SweepAxis out{path_of(text.substr(0, equals)), {""}};
   int depth = 0;
   for (const char c : text.substr(equals + 1)) {
     if (c == '[' || c == '{') ++depth;
@@ -45,15 +45,16 @@ SweepAxis axis_of(const std::string& text) {
   return out;
 }
 
-Result<std::vector<SweepAxis>> axes_of(const std::vector<std::string>& texts) {
-  std::vector<SweepAxis> out;
+Result<std::vector<report::SweepAxis>> axes_of(const std::vector<std::string>& texts) {
+  std::vector<report::SweepAxis> out;
   std::size_t points = 1;
   for (const std::string& text : texts) {
-    SweepAxis axis = axis_of(text);
+    report::SweepAxis axis = axis_of(text);
     if (axis.values.empty() || axis.path.empty())
       return Error{ErrorKind::usage, "--sweep " + text, "no values", "path=value,value,…",
                    "for example --sweep " + (axis.path.empty() ? "cluster.nodes=1,2,4" : axis.path + "=VALUE,VALUE")};
-    const bool twice = std::any_of(out.begin(), out.end(), [&](const SweepAxis& other) { return other.path == axis.path; });
+    const bool twice =
+        std::any_of(out.begin(), out.end(), [&](const report::SweepAxis& other) { return other.path == axis.path; });
     if (twice)
       return Error{ErrorKind::usage, "--sweep " + text, cat(axis.path, " a second time"), "each setting once",
                    "list its values in one --sweep"};
@@ -90,7 +91,7 @@ class Sweeping {
       : context_(context), job_(job), options_(options), network_(network) {}
 
   /// Adds a point. An error ends the sweep, and earlier points are lost, since it is a mistake and not a finding.
-  Status add(const std::vector<SweepAxis>& axes, const std::vector<std::string>& values, Sweep& out) {
+  Status add(const std::vector<report::SweepAxis>& axes, const std::vector<std::string>& values, report::Sweep& out) {
     JobFlags point = job_;
     for (std::size_t i = 0; i < axes.size(); ++i) {
       if (axes[i].path != "devices") {
@@ -129,8 +130,8 @@ class Sweeping {
 };
 
 /// Returns the error where every point is bad input, which means a mistake in the job or in a path.
-Status mistake(const Sweep& sweep, const std::vector<std::string>& texts) {
-  const bool any = std::any_of(sweep.points.begin(), sweep.points.end(), [](const SweepPoint& p) {
+Status mistake(const report::Sweep& sweep, const std::vector<std::string>& texts) {
+  const bool any = std::any_of(sweep.points.begin(), sweep.points.end(), [](const report::SweepPoint& p) {
     return p.result || p.result.error().kind == ErrorKind::infeasible || p.result.error().kind == ErrorKind::limit;
   });
   if (any || sweep.points.empty()) return {};
@@ -142,7 +143,7 @@ Status mistake(const Sweep& sweep, const std::vector<std::string>& texts) {
 
 /// Returns the point with the highest throughput per device, whose plan the page shows. Returns none where no point
 /// has a plan.
-std::optional<std::size_t> shown_point(const Sweep& sweep) {
+std::optional<std::size_t> shown_point(const report::Sweep& sweep) {
   std::optional<std::size_t> best;
   const auto rate = [&](std::size_t i) { return sweep.points[i].result->prediction.tokens_per_s_per_device; };
   for (std::size_t i = 0; i < sweep.points.size(); ++i)
@@ -151,25 +152,25 @@ std::optional<std::size_t> shown_point(const Sweep& sweep) {
 }
 
 /// Writes the page of that point, with the whole sweep as a table.
-Result<std::string> page_of(const Sweep& sweep, std::size_t point) {
+Result<std::string> page_of(const report::Sweep& sweep, std::size_t point) {
   const PlannerResult& shown = *sweep.points[point].result;
   auto job = job_of_plan(shown.plan);
   if (!job) return job.error();
   if (shown.prediction.network) job->network = NetworkKind::flow;
-  ReportOptions options;
+  report::PageOptions options;
   options.sweep = &sweep;
   options.sweep_point = point;
-  const auto data = report_data(*job, shown, nullptr, options);
+  const auto data = report::page_data(*job, shown, nullptr, options);
   if (!data) return data.error();
   constexpr std::size_t kColumns = 110;
-  return report_page(*data, shown.brief(kColumns));
+  return report::page(*data, shown.brief(kColumns));
 }
 
-Status write_files(const Context& context, const Sweep& sweep, const SweepFlags& flags, const OutputFlags& output,
+Status write_files(const Context& context, const report::Sweep& sweep, const SweepFlags& flags, const OutputFlags& output,
                    std::vector<std::string>& files) {
   const auto write = [&](const std::string& path, const std::string& text) {
     files.push_back(path);
-    return write_file(path, text);
+    return report::write_file(path, text);
   };
   if (!flags.csv.empty())
     if (Status status = write(flags.csv, to_csv(sweep)); !status.ok()) return status;
@@ -193,9 +194,9 @@ int run_sweep(Context& context, const JobFlags& job, const SweepFlags& flags, co
               const OutputFlags& output) {
   auto axes = axes_of(flags.axes);
   if (!axes) return fail(context, axes.error());
-  Sweep sweep{std::move(*axes), {}};
+  report::Sweep sweep{std::move(*axes), {}};
   Sweeping sweeping(context, job, options, network);
-  for (const std::vector<std::string>& values : combinations(sweep.axes)) {
+  for (const std::vector<std::string>& values : report::combinations(sweep.axes)) {
     if (Status status = sweeping.add(sweep.axes, values, sweep); !status.ok()) return fail(context, status.error());
     if (context.interrupted()) break;
   }

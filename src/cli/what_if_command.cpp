@@ -14,29 +14,29 @@ struct WhatIfFlags {
   std::int64_t survive = 0;
 };
 
-Result<Disturbance> disturbance_of(const WhatIfFlags& flags) {
-  Disturbance out;
+Result<adapt::Disturbance> disturbance_of(const WhatIfFlags& flags) {
+  adapt::Disturbance out;
   out.lost = flags.lost;
   for (const std::string& text : flags.slow) {
-    auto read = named_factor(text, "--slow", 1, 1e6);
+    auto read = adapt::named_factor(text, "--slow", 1, 1e6);
     if (!read) return read.error();
     out.slow.push_back(*read);
   }
   for (const std::string& text : flags.links) {
-    auto read = named_factor(text, "--link", 0, 1);
+    auto read = adapt::named_factor(text, "--link", 0, 1);
     if (!read) return read.error();
     out.links.push_back(*read);
   }
   for (const std::string& text : flags.added) {
-    const auto read = named_factor(text, "--add", 1, 100'000);
+    const auto read = adapt::named_factor(text, "--add", 1, 100'000);
     if (!read) return read.error();
     out.added.emplace_back(read->first, static_cast<std::int64_t>(read->second));
   }
   return out;
 }
 
-int run_survive(Context& context, const RunningPlan& running, std::int64_t most, const ChangeOptions& options) {
-  const auto answer = survive(running.job, running.plan, most, options);
+int run_survive(Context& context, const RunningPlan& running, std::int64_t most, const adapt::ChangeOptions& options) {
+  const auto answer = adapt::survive(running.job, running.plan, most, options);
   if (!answer) return fail(context, answer.error());
   if (context.json)
     print_json(context, to_json(*answer, running.plan));
@@ -61,7 +61,7 @@ int run_what_if(Context& context, const WhatIfFlags& flags, const ChangeFlags& h
   if (what->empty())
     return fail(context, Error{ErrorKind::usage, "what-if", "no change", "--lose, --slow, --link, --add or --survive",
                                "espalier what-if PLAN.json --lose node:3"});
-  const auto answer = what_if(running->job, running->plan, *what, *options);
+  const auto answer = adapt::what_if(running->job, running->plan, *what, *options);
   if (!answer) return fail(context, in_file(flags.path, answer.error()));
   if (context.json)
     print_json(context, to_json(*answer, running->plan));

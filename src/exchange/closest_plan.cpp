@@ -18,7 +18,7 @@
 #include "plan/recompute_modules.h"
 #include "plan/rules.h"
 
-namespace espalier {
+namespace espalier::exchange {
 namespace {
 
 using D = Dimension;
@@ -221,7 +221,7 @@ Error refused(const ExportTarget& t, const std::vector<Fault>& faults) {
 }  // namespace
 
 Result<ClosestPlan> closest_plan(const Exporter& format, const Job& job, const Plan& plan) {
-  const EngineModel* engine = format.engine.empty() ? nullptr : &exchange::engine_written_for(format.name, format.engine, plan);
+  const EngineModel* engine = format.engine.empty() ? nullptr : &engine_written_for(format.name, format.engine, plan);
   const SplitPolicy split = engine == nullptr ? SplitPolicy::balanced : engine->split;
   const ExportTarget t{format, engine, job, plan, rule_facts(job.model, job.cluster, job.training, split), split};
   std::vector<Fault> faults = faults_of(t, plan);
@@ -246,4 +246,4 @@ Result<ClosestPlan> closest_plan(const Exporter& format, const Job& job, const P
   return ClosestPlan{with_pipeline(t, now), std::move(lost)};
 }
 
-}  // namespace espalier
+}  // namespace espalier::exchange

@@ -9,7 +9,7 @@
 #include "cluster/catalogue.h"
 #include "exchange/cluster_readers.h"
 
-namespace espalier {
+namespace espalier::exchange {
 namespace {
 
 std::string rate(BytesPerSecond b) { return cat(base::six_digits(b.count() / 1e9), "GB/s"); }
@@ -35,8 +35,8 @@ std::string level_line(const FabricLevel& level) {
 }  // namespace
 
 const std::vector<ClusterFormat>& cluster_formats() {
-  static const std::vector<ClusterFormat> rows{exchange::nvidia_smi_topo(), exchange::nccl_topology(), exchange::slurm_hosts(),
-                                               exchange::slurm_topology(), exchange::rocm_smi_topo()};
+  static const std::vector<ClusterFormat> rows{nvidia_smi_topo(), nccl_topology(), slurm_hosts(), slurm_topology(),
+                                               rocm_smi_topo()};
   return rows;
 }
 
@@ -80,4 +80,4 @@ Result<std::string> cluster_file(const Cluster& cluster, const std::vector<std::
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::exchange

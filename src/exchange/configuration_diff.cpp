@@ -17,11 +17,8 @@
 #include "exchange/settings.h"
 #include "runlog/argument_block.h"
 
-namespace espalier {
+namespace espalier::exchange {
 namespace {
-
-using exchange::PlanSettings;
-using exchange::WantedValue;
 
 /// Lists other flags with the same meaning as a key. Where the key changes they are removed, so that the file does
 /// not contradict itself.
@@ -38,8 +35,8 @@ constexpr std::array kOtherNames = {
     OtherNames{"--recompute-granularity", {"--recompute-activations", "--checkpoint-activations", nullptr, nullptr}},
 };
 
-WantedValue::Words words_of(const exchange::KeyTable& table, const std::string& key) {
-  const exchange::KeyRow* row = table.find(key);
+WantedValue::Words words_of(const KeyTable& table, const std::string& key) {
+  const KeyRow* row = table.find(key);
   if (row == nullptr) return WantedValue::Words::one;
   return row->type == "list"                         ? WantedValue::Words::several
          : row->type == "flag" || row->type == "off" ? WantedValue::Words::none
@@ -47,7 +44,7 @@ WantedValue::Words words_of(const exchange::KeyTable& table, const std::string& 
 }
 
 /// Returns the keys that differ, and their other names, without the keys of the training script.
-std::vector<WantedValue> differing(const exchange::KeyTable& table, const PlanSettings& before, const PlanSettings& after) {
+std::vector<WantedValue> differing(const KeyTable& table, const PlanSettings& before, const PlanSettings& after) {
   std::set<std::string> keys;
   for (const PlanSettings* settings : {&before, &after})
     for (const auto& [key, value] : *settings) keys.insert(key);
@@ -70,9 +67,9 @@ std::vector<WantedValue> differing(const exchange::KeyTable& table, const PlanSe
 
 /// Returns whether the key's row only describes how the job runs. A file must not keep such a key where the plan does
 /// not have it.
-bool states_the_plan(const exchange::KeyTable& table, const std::string& key) {
-  const exchange::KeyRow* row = table.find(key);
-  return row != nullptr && row->verdict == exchange::KeyRow::Verdict::reads &&
+bool states_the_plan(const KeyTable& table, const std::string& key) {
+  const KeyRow* row = table.find(key);
+  return row != nullptr && row->verdict == KeyRow::Verdict::reads &&
          (row->text.starts_with("strategy") || row->text.starts_with("schedule") || row->text == "stages");
 }
 
@@ -87,7 +84,7 @@ PlanSettings of_file(const ImportedConfiguration& c, const std::string& format, 
       name = cat("--", name.starts_with("--") ? name.substr(2) : name);
       std::replace(name.begin(), name.end(), '_', '-');
     }
-    if (after.contains(name) || states_the_plan(exchange::key_table(format), key.key))
+    if (after.contains(name) || states_the_plan(key_table(format), key.key))
       out[name] = key.value == "True" && megatron ? "on" : key.value;
   }
   return out;
@@ -106,7 +103,7 @@ Syntax syntax_of(const std::string& format, const ConfigurationRequest& request)
 std::map<std::string, std::int64_t> lines_of(const Result<base::Document>& document) {
   std::map<std::string, std::int64_t> out;
   if (document)
-    for (const exchange::Setting& setting : exchange::settings_of(document->root)) out[setting.key] = setting.line;
+    for (const Setting& setting : settings_of(document->root)) out[setting.key] = setting.line;
   return out;
 }
 
@@ -126,18 +123,16 @@ std::vector<WantedValue> as_titan_flags(std::vector<WantedValue> wanted) {
   return out;
 }
 
-Result<exchange::EditedFile> edited(Syntax syntax, const std::string& format, const ConfigurationRequest& request,
-                                    const std::vector<WantedValue>& wanted, const std::vector<std::string>& anchors) {
+Result<EditedFile> edited(Syntax syntax, const std::string& format, const ConfigurationRequest& request,
+                          const std::vector<WantedValue>& wanted, const std::vector<std::string>& anchors) {
   switch (syntax) {
-    case Syntax::json: return exchange::edit_json(request.text, request.name, wanted);
-    case Syntax::toml:
-      return exchange::edit_table(request.text, true, lines_of(base::read_toml(request.text, request.name)), wanted);
-    case Syntax::yaml:
-      return exchange::edit_table(request.text, false, lines_of(base::read_yaml(request.text, request.name)), wanted);
+    case Syntax::json: return edit_json(request.text, request.name, wanted);
+    case Syntax::toml: return edit_table(request.text, true, lines_of(base::read_toml(request.text, request.name)), wanted);
+    case Syntax::yaml: return edit_table(request.text, false, lines_of(base::read_yaml(request.text, request.name)), wanted);
     case Syntax::printed:
     case Syntax::flags: break;
   }
-  return exchange::edit_flags(request.text, format == "torchtitan" ? as_titan_flags(wanted) : wanted, anchors);
+  return edit_flags(request.text, format == "torchtitan" ? as_titan_flags(wanted) : wanted, anchors);
 }
 
 /// Returns flags that new ones are placed next to: those of the plan, then any that the file has.
@@ -194,8 +189,8 @@ std::string read_again(const FileTask& task, const ConfigurationRequest& changed
 
 /// Returns the file with the settings that differ.
 Result<ConfigurationDiff> changed(const FileTask& task, const PlanSettings& before, const PlanSettings& after) {
-  auto file = edited(task.syntax, task.format, task.request, differing(exchange::key_table(task.format), before, after),
-                     anchors_in(task.now));
+  auto file =
+      edited(task.syntax, task.format, task.request, differing(key_table(task.format), before, after), anchors_in(task.now));
   if (!file) return file.error();
   ConfigurationDiff out;
   out.edits = std::move(file->edits);
@@ -224,7 +219,7 @@ Result<ConfigurationDiff> configuration_diff(const ConfigurationRequest& request
   if (find_configuration_format(format) == nullptr)
     return Error{ErrorKind::bad_input, "format", format, "one of configuration_formats()", ""};
   ConfigurationDiff out;
-  const auto after = exchange::plan_settings(format, job, wanted);
+  const auto after = plan_settings(format, job, wanted);
   if (!after) {
     out.why = cat("the file cannot express the plan: ", after.error().found);
     return out;
@@ -237,7 +232,7 @@ Result<ConfigurationDiff> configuration_diff(const ConfigurationRequest& request
   const PlanSettings stated = of_file(task.now, format, *after);
   std::vector<PlanSettings> forms;
   if (present != nullptr)
-    if (const auto now = exchange::plan_settings(format, job, *present)) {
+    if (const auto now = plan_settings(format, job, *present)) {
       forms.push_back(*now);
       forms.push_back(*now);
       std::erase_if(forms.back(), [&](const auto& setting) { return !stated.contains(setting.first); });
@@ -283,4 +278,4 @@ std::string to_json(const ConfigurationDiff& diff) {
   return w.text();
 }
 
-}  // namespace espalier
+}  // namespace espalier::exchange

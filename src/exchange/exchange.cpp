@@ -19,14 +19,14 @@
 #include "exchange/torchtitan.h"
 #include "plan/engine.h"
 
-namespace espalier {
+namespace espalier::exchange {
 namespace {
 
 Importer plan_json();
 
 Result<ImportedPlan> read_plan(const ImportRequest& request) {
-  if (Status status = exchange::refused(plan_json(), request); !status.ok()) return status.error();
-  const ImportFile& file = exchange::required_file(request, "plan");
+  if (Status status = refused(plan_json(), request); !status.ok()) return status.error();
+  const ImportFile& file = required_file(request, "plan");
   auto plan = plan_from_json(file.text, file.name);
   if (!plan) return plan.error();
   return ImportedPlan{std::move(*plan), {}};
@@ -54,7 +54,7 @@ const Row* row_called(const std::vector<Row>& rows, std::string_view name) {
 }  // namespace
 
 const std::vector<Importer>& importers() {
-  static const std::vector<Importer> rows{plan_json(), exchange::galvatron_strategy(), exchange::galvatron_profile()};
+  static const std::vector<Importer> rows{plan_json(), galvatron_strategy(), galvatron_profile()};
   return rows;
 }
 
@@ -62,16 +62,16 @@ const std::vector<Exporter>& exporters() {
   static const std::vector<Exporter> rows{
       {"plan", "Espalier's own plan.json (espalier.plan/2)", "plan.json", write_plan},
       {"timeline", "the simulated iteration as Chrome trace-event JSON", "timeline.json", write_timeline},
-      exchange::megatron_core(),
-      exchange::megatron_bridge(),
-      exchange::accelerate_fsdp(),
-      exchange::fsdp2_recipe(),
-      exchange::deepspeed_json(),
-      exchange::galvatron_export(),
-      exchange::torchtitan_flags(),
-      exchange::torchtitan_recipe(),
-      exchange::schedule_csv(),
-      exchange::rank_map()};
+      megatron_core(),
+      megatron_bridge(),
+      accelerate_fsdp(),
+      fsdp2_recipe(),
+      deepspeed_json(),
+      galvatron_export(),
+      torchtitan_flags(),
+      torchtitan_recipe(),
+      schedule_csv(),
+      rank_map()};
   return rows;
 }
 
@@ -93,10 +93,10 @@ std::optional<Launcher> parse_launcher(std::string_view name) {
 
 const std::vector<TraceFormat>& trace_formats() {
   static const std::vector<TraceFormat> rows{
-      {"bamboo", "Bamboo's spot traces: time_ms,add|remove,node; or date,time,instances", exchange::read_bamboo_trace},
-      {"parcae", "Parcae's spot traces: time_ms,add|remove|no-op,nodes; or time_ms,instances", exchange::read_parcae_trace},
-      {"sailor", "Sailor's traces: time_s,gpus", exchange::read_sailor_trace},
-      {"counts", "time_s,nodes: the number of nodes from that time on", exchange::read_counts_trace}};
+      {"bamboo", "Bamboo's spot traces: time_ms,add|remove,node; or date,time,instances", read_bamboo_trace},
+      {"parcae", "Parcae's spot traces: time_ms,add|remove|no-op,nodes; or time_ms,instances", read_parcae_trace},
+      {"sailor", "Sailor's traces: time_s,gpus", read_sailor_trace},
+      {"counts", "time_s,nodes: the number of nodes from that time on", read_counts_trace}};
   return rows;
 }
 
@@ -121,4 +121,4 @@ std::vector<const Exporter*> exporters_of(std::string_view engine) {
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::exchange

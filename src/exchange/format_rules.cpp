@@ -151,10 +151,6 @@ std::string head_lines(const ExportRequest& r, std::string_view tool, std::strin
              ".\n# ", how, "\n", lost_lines(r));
 }
 
-}  // namespace espalier::exchange
-
-namespace espalier {
-
 Error to_error(const FormatFault& fault, const Exporter& format) {
   const std::string hint = !fault.hint.empty() ? fault.hint
                            : format.engine.empty()
@@ -164,4 +160,4 @@ Error to_error(const FormatFault& fault, const Exporter& format) {
   return {ErrorKind::check_failed, format.name, base::cat(fault.id, ": ", fault.found), fault.expected, hint};
 }
 
-}  // namespace espalier
+}  // namespace espalier::exchange

@@ -13,7 +13,7 @@
 #include "profile/measured_operators.h"
 #include "runlog/nccl_tests.h"
 
-namespace espalier {
+namespace espalier::exchange {
 namespace {
 
 constexpr double kMebibyte = 1 << 20;
@@ -215,4 +215,4 @@ Result<std::vector<ProfileFile>> galvatron_profile(const Job& job, const Machine
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::exchange

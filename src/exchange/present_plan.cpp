@@ -20,7 +20,7 @@
 #include "plan/rules.h"
 #include "planner/legality.h"
 
-namespace espalier {
+namespace espalier::exchange {
 namespace {
 
 // ---- the job ------------------------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ std::int32_t virtual_stages(const Job& job, const ImportedConfiguration& c) {
 std::vector<std::int32_t> stated_blocks(const Job& job, const ImportedConfiguration& c) {
   if (!c.end_weights) return c.blocks;
   const std::int64_t chunks = std::int64_t{c.schedule.stages} * virtual_stages(job, c);
-  const auto blocks = exchange::titan_blocks(job.model.blocks(), chunks, c.end_weights->first, c.end_weights->last);
+  const auto blocks = titan_blocks(job.model.blocks(), chunks, c.end_weights->first, c.end_weights->last);
   return {blocks.begin(), blocks.end()};
 }
 
@@ -161,7 +161,7 @@ Status uneven_layers(const Job& job, const ImportedConfiguration& c, const Engin
   const std::int64_t chunks = pipeline.schedule.chunks();
   const bool core = engine.family == EngineFamily::megatron && engine.formats == std::vector<std::string>{"megatron-core"};
   if (!core || !c.blocks.empty() || job.model.blocks() % chunks == 0) return {};
-  const std::string layout = exchange::megatron_layout(job.model, pipeline);
+  const std::string layout = megatron_layout(job.model, pipeline);
   return Error{
       ErrorKind::check_failed, c.name, cat("MEG-PP-LAYERS: ", job.model.blocks(), " layers in ", chunks, " equal stages"),
       "layers that divide evenly into the stages, as Megatron-LM asserts (megatron/training/arguments.py:963, core 0.19.2)",
@@ -183,8 +183,8 @@ std::string_view to_string(ImportedKey::Kind kind) {
 }
 
 const std::vector<ConfigurationFormat>& configuration_formats() {
-  static const std::vector<ConfigurationFormat> rows{exchange::megatron_arguments(), exchange::torchtitan_configuration(),
-                                                     exchange::deepspeed_configuration(), exchange::accelerate_configuration()};
+  static const std::vector<ConfigurationFormat> rows{megatron_arguments(), torchtitan_configuration(), deepspeed_configuration(),
+                                                     accelerate_configuration()};
   return rows;
 }
 
@@ -229,7 +229,7 @@ void take_model(const ConfigurationInputs& inputs, ConfigurationRequest& request
   if (!text) return;
   const auto document = base::read_json(*text, path);
   if (!document) return;
-  for (exchange::Setting& field : exchange::settings_of(document->root))
+  for (Setting& field : settings_of(document->root))
     request.model_fields.emplace_back(std::move(field.key), std::move(field.value));
   if (const auto model = load_model(*text, path)) request.model_layers = model->blocks();
 }
@@ -317,9 +317,9 @@ Result<Plan> plan_of(const Job& job, const ImportedConfiguration& c) {
   Pipeline& pipeline = plan.only_pipeline();
   if (Status status = uneven_layers(job, c, *engine, pipeline); !status.ok()) return status.error();
   if (Status status = cut(job, c, pipeline); !status.ok()) return status.error();
-  if (Status status = exchange::embed_job(job, plan); !status.ok()) return status.error();
+  if (Status status = embed_job(job, plan); !status.ok()) return status.error();
   if (Status status = validate(plan); !status.ok()) return status.error();
   return plan;
 }
 
-}  // namespace espalier
+}  // namespace espalier::exchange

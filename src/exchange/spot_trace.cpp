@@ -292,10 +292,6 @@ Result<ImportedTrace> read_counts_trace(const TraceRequest& request) {
   return read_counts(request, *rows, 1.0, 1);
 }
 
-}  // namespace espalier::exchange
-
-namespace espalier {
-
 std::string events_csv(const std::vector<ClusterEvent>& events, const std::string& source) {
   std::string out = base::cat("# ", source, "\ntime_s,event,target,value\n");
   for (const ClusterEvent& event : events) {
@@ -312,4 +308,4 @@ std::string events_csv(const std::vector<ClusterEvent>& events, const std::strin
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::exchange

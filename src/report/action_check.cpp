@@ -55,9 +55,10 @@ class ActionCheck {
     Verdict v = verdict("possible");
     v.require(!c_.iteration_ns && !c_.pause_ns && !c_.break_even_ns,
               [] { return say("not possible, with a time or a horizon"); });
-    v.require(c_.action != ActionKind::stay || !s_.lost.empty(), [] { return say("no part of the plan is lost: it can stay"); });
-    if (c_.action == ActionKind::reshape) {  // only a search can decide whether another plan fits
-      const bool nothing = c_.nodes.empty() && !c_.plan && !c_.upper_bound && same_move(Move{});
+    v.require(c_.action != adapt::ActionKind::stay || !s_.lost.empty(),
+              [] { return say("no part of the plan is lost: it can stay"); });
+    if (c_.action == adapt::ActionKind::reshape) {  // only a search can decide whether another plan fits
+      const bool nothing = c_.nodes.empty() && !c_.plan && !c_.upper_bound && same_move(adapt::Move{});
       v.require(nothing, [] { return say("not possible, with a plan or a move"); });
     } else {
       const auto found = again();
@@ -72,7 +73,8 @@ class ActionCheck {
   bool check_place(std::vector<Finding>& out) {
     Verdict v = verdict("plan");
     const std::set<std::int64_t> away(s_.state.away.begin(), s_.state.away.end());
-    const bool moves = c_.action == ActionKind::re_place || c_.action == ActionKind::reshape || c_.action == ActionKind::shift;
+    const bool moves = c_.action == adapt::ActionKind::re_place || c_.action == adapt::ActionKind::reshape ||
+                       c_.action == adapt::ActionKind::shift;
     v.require(c_.plan.has_value() == moves, [&] { return moves ? say("no plan") : say("a plan for an action that has none"); });
     std::set<std::int64_t> once;
     for (const std::int64_t node : c_.nodes) {
@@ -105,7 +107,7 @@ class ActionCheck {
               [] { return say("it is for another engine or calibration"); });
     Training asked = now.training;
     if (c_.priced_as) {
-      v.require(c_.action == ActionKind::shift && next.training.global_batch > asked.global_batch,
+      v.require(c_.action == adapt::ActionKind::shift && next.training.global_batch > asked.global_batch,
                 [] { return say("priced as another plan, which has no larger batch"); });
       asked.global_batch = next.training.global_batch;
     }
@@ -115,7 +117,7 @@ class ActionCheck {
 
   void check_plan_alone(Verdict& v) {
     check_trains_the_same(v);
-    if (c_.action == ActionKind::reshape) {
+    if (c_.action == adapt::ActionKind::reshape) {
       const auto present = adapt::present_on(s_.whole, s_.source, s_.state, c_.nodes);
       v.require(present.ok() && c_.plan->cluster_source == present->source,
                 [] { return say("it is for another cluster than its nodes"); });
@@ -129,19 +131,19 @@ class ActionCheck {
   }
 
   /// Derives the action again, without any search. A new plan is timed where it would run.
-  [[nodiscard]] Result<Change> again() const {
+  [[nodiscard]] Result<adapt::Change> again() const {
     switch (c_.action) {
-      case ActionKind::stay: return adapt::stay(s_);
-      case ActionKind::shift: return adapt::shift(s_);
-      case ActionKind::re_place: return adapt::re_place(s_);
-      case ActionKind::reroute: return adapt::reroute(s_);
-      case ActionKind::reshape: break;
+      case adapt::ActionKind::stay: return adapt::stay(s_);
+      case adapt::ActionKind::shift: return adapt::shift(s_);
+      case adapt::ActionKind::re_place: return adapt::re_place(s_);
+      case adapt::ActionKind::reroute: return adapt::reroute(s_);
+      case adapt::ActionKind::reshape: break;
     }
     const auto present = adapt::present_on(s_.whole, s_.source, s_.state, c_.nodes);
     if (!present) return present.error();
     const auto time = adapt::step_time(s_, *present, *c_.plan);
     if (!time) return time.error();
-    Change out;
+    adapt::Change out;
     out.possible = true;
     out.iteration_ns = time->ns;
     out.upper_bound = time->bound;
@@ -156,17 +158,17 @@ class ActionCheck {
   }
 
   /// Compares to the byte, and to the nanosecond that a document holds.
-  [[nodiscard]] bool same_move(const Move& found) const {
+  [[nodiscard]] bool same_move(const adapt::Move& found) const {
     const check::MoveClaims& m = c_.move;
     std::vector<std::pair<std::string, std::int64_t>> links;
-    for (const LinkLoad& link : found.links) links.emplace_back(link.link, link.bytes);
+    for (const adapt::LinkLoad& link : found.links) links.emplace_back(link.link, link.bytes);
     return m.kept == found.kept_bytes && m.peer == found.peer_bytes && m.storage == found.storage_bytes &&
            m.lost == found.lost_bytes && m.links == links && m.transfer_ns == to_ns(found.transfer_s) &&
            m.storage_ns == to_ns(found.storage_s) && m.rollback_ns == to_ns(found.rollback_s) &&
            m.restart_ns == to_ns(found.restart_s) && m.warm_up_ns == to_ns(found.warm_up_s);
   }
 
-  void require_same(const Change& found, Verdict& v) const {
+  void require_same(const adapt::Change& found, Verdict& v) const {
     v.require(c_.what == found.what, [&] { return say("it states \"", c_.what, "\", derived \"", found.what, "\""); });
     v.require(c_.nodes == found.nodes, [] { return say("its nodes differ"); });
     v.require(c_.upper_bound == found.upper_bound, [] { return say("its upper-bound flag differs from the simulation"); });
@@ -177,13 +179,13 @@ class ActionCheck {
   }
 
   /// Checks the whole action. A new plan of a search is taken as given.
-  void check_again(const Result<Change>& found, std::vector<Finding>& out) {
+  void check_again(const Result<adapt::Change>& found, std::vector<Finding>& out) {
     Verdict v = verdict("derived-again");
     if (v.require(found.ok(), [&] { return found.error().message(); })) require_same(*found, v);
     out.push_back(v.finding("plan, nodes, bytes and words match the action"));
   }
 
-  void check_iteration(const Result<Change>& found, std::vector<Finding>& out) {
+  void check_iteration(const Result<adapt::Change>& found, std::vector<Finding>& out) {
     Verdict v = verdict("iteration");
     if (v.require(found.ok(), [&] { return found.error().message(); })) {
       v.require(found->possible, [&] { return say("claimed possible: ", found->what); });
@@ -195,12 +197,12 @@ class ActionCheck {
   }
 
   [[nodiscard]] check::MovePrices prices() const {
-    const MoveOptions& o = s_.options.move;
+    const adapt::MoveOptions& o = s_.options.move;
     check::MovePrices out;
     out.storage_per_device = o.storage_per_device;
     out.checkpoint_age_ns = to_ns(o.checkpoint_age_s);
     // Other shares of samples among the same replicas take effect with the next step.
-    const bool no_restart = c_.action == ActionKind::stay || (c_.action == ActionKind::shift && s_.lost.empty());
+    const bool no_restart = c_.action == adapt::ActionKind::stay || (c_.action == adapt::ActionKind::shift && s_.lost.empty());
     out.restart_ns = no_restart ? 0 : to_ns(o.restart_s);
     out.warm_up_ns = no_restart ? 0 : to_ns(o.warm_up_s);
     for (const CapacityFactor& factor : s_.state.capacity) out.narrowed.emplace_back(factor.target, factor.factor);
@@ -250,8 +252,8 @@ class ActionCheck {
     std::optional<std::int64_t> gain, horizon;
     double slack = 1;
     if (if_stay_ns) gain = *if_stay_ns - step;
-    if (c_.action != ActionKind::stay && !if_stay_ns) horizon = pause;
-    if (c_.action != ActionKind::stay && gain && *gain > 0) {
+    if (c_.action != adapt::ActionKind::stay && !if_stay_ns) horizon = pause;
+    if (c_.action != adapt::ActionKind::stay && gain && *gain > 0) {
       const double ratio = static_cast<double>(*if_stay_ns) / static_cast<double>(*gain);
       const double product = static_cast<double>(pause) * ratio;
       constexpr double kLongest = 4e18;  // nanoseconds: beyond it no document has a horizon

@@ -227,7 +227,7 @@ std::string to_text(const UserCalibration& c, std::size_t width) {
   for (const std::string& warning : warnings_of(c)) lines.push_back(cat("warning: ", warning));
   if (!lines.empty()) out += "\n";
   for (const std::string& line : lines) out += cat("  - ", wrap(line, 116, "    "), "\n");
-  return lay_out(out, width);
+  return report::lay_out(out, width);
 }
 
 }  // namespace espalier::report

@@ -32,18 +32,18 @@ bool trains_more(const ClaimedChange& a, const ClaimedChange& b, const std::opti
 
 void check_ladder(const ClaimedAnswer& claimed, std::vector<Finding>& out) {
   Verdict ladder("ladder"), best("recommendation");
-  std::set<ActionKind> once;
+  std::set<adapt::ActionKind> once;
   const ClaimedChange *chosen = nullptr, *stay = nullptr;
   for (const ClaimedChange& c : claimed.changes) {
     ladder.require(once.insert(c.action).second, [&] { return say(to_string(c.action), " twice"); });
-    if (c.action == ActionKind::stay) stay = &c;
+    if (c.action == adapt::ActionKind::stay) stay = &c;
     if (to_string(c.action) == claimed.recommended) chosen = &c;
   }
   ESPALIER_CHECK(claimed.schema != "espalier.change/1" || !claimed.changes.empty());
   if (claimed.schema == "espalier.change/1") chosen = &claimed.changes.front();
-  const bool whole = once.size() == kActions.size();
+  const bool whole = once.size() == adapt::kActions.size();
   const bool nothing = claimed.happened.empty() && claimed.changes.size() == 1;  // a replan that saw nothing wrong
-  ladder.require(whole || nothing, [&] { return say(once.size(), " of ", kActions.size(), " actions"); });
+  ladder.require(whole || nothing, [&] { return say(once.size(), " of ", adapt::kActions.size(), " actions"); });
   const std::optional<std::int64_t> if_stay = stay != nullptr && stay->possible && whole ? stay->iteration_ns : std::nullopt;
   ladder.require(claimed.if_stay_ns == if_stay, [&] {
     return say("without a change: claimed ", written(claimed.if_stay_ns), ", the action's step ", written(if_stay));
@@ -83,14 +83,14 @@ void check_coverage(const ClaimedAnswer& claimed, std::int64_t used, std::vector
 void check_observed(const ClaimedAnswer& claimed, std::vector<Finding>& out) {
   if (!claimed.observed) return;
   Verdict v("observed");
-  const Disturbance &seen = *claimed.observed, &what = claimed.happened;
+  const adapt::Disturbance &seen = *claimed.observed, &what = claimed.happened;
   v.require(seen.lost == what.lost, [] { return say("lost nodes differ from the change"); });
   v.require(seen.slow == what.slow, [] { return say("slow devices differ from the change"); });
   v.require(seen.links == what.links, [] { return say("degraded links differ from the change"); });
   v.require(what.added.empty(), [] { return say("nodes were added, which observations cannot contain"); });
   if (what.empty()) {
     const ClaimedChange& c = claimed.changes.front();
-    v.require(claimed.changes.size() == 1 && c.action == ActionKind::stay && c.possible && c.what == kNothingWrong,
+    v.require(claimed.changes.size() == 1 && c.action == adapt::ActionKind::stay && c.possible && c.what == kNothingWrong,
               [] { return say("nothing is wrong, but an action is recommended"); });
     const check::MoveClaims& m = c.move;
     const bool moves = m.kept != 0 || m.peer != 0 || m.storage != 0 || m.lost != 0 || !m.links.empty() || m.transfer_ns != 0 ||
@@ -149,7 +149,7 @@ Result<std::vector<Finding>> check_change(const ClaimedAnswer& claimed) {
     out.push_back(running.finding(""));
     return out;
   }
-  ChangeOptions options;
+  adapt::ChangeOptions options;
   options.threads = 1;
   options.move = claimed.prices;
   auto situation = adapt::situation_of(*job, claimed.running, claimed.happened, options);

@@ -50,9 +50,9 @@ ClaimedChange read_change(Reader& r, Status& refused) {
   const std::string schema = r.required_string("schema");
   if (r.sink().ok() && schema != "espalier.change/1") r.fail("schema", "", "\"espalier.change/1\"");
   std::vector<std::string_view> words;
-  for (const ActionKind kind : kActions) words.push_back(to_string(kind));
+  for (const adapt::ActionKind kind : adapt::kActions) words.push_back(to_string(kind));
   r.required_string("action");
-  out.action = kActions[r.optional_choice("action", words, 0)];
+  out.action = adapt::kActions[r.optional_choice("action", words, 0)];
   out.possible = r.optional_bool("possible", false);
   out.what = r.optional_string("what", "");
   out.upper_bound = r.optional_bool("upper_bound", false);
@@ -117,8 +117,8 @@ void read_classes(Reader& r, ClaimedAnswer& out, Status& refused) {
 }
 
 /// Reads the observation of replan, which has its own names.
-Disturbance read_observed(Reader& observed) {
-  Disturbance out;
+adapt::Disturbance read_observed(Reader& observed) {
+  adapt::Disturbance out;
   for (const auto& [key, list] : {std::pair{"slow", &out.slow}, {"links", &out.links}}) {
     Reader named = observed.child(key, false);
     for (const auto& [name, node] : named.node().members) list->emplace_back(name, named.required_real(name, 0, kLongestSeconds));
@@ -134,7 +134,7 @@ std::vector<std::string> free_keys(const Node& root, const ClaimedAnswer& claime
       present_keys(root, {"notes", "horizon_s", "plans", "observed.tokens_ratio", "observed.step_s", "observed.notes"});
   if (!claimed.classes.empty()) keys.insert(keys.end(), {"classes[].holds", "classes[]: no other action is better"});
   for (const ClaimedChange& c : claimed.changes)
-    if (c.action == ActionKind::reshape && (claimed.changes.size() > 1))
+    if (c.action == adapt::ActionKind::reshape && (claimed.changes.size() > 1))
       keys.emplace_back(c.possible ? "reshape: no other plan is faster" : "reshape: why it is not possible");
   return keys;
 }

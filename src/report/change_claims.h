@@ -19,7 +19,7 @@ namespace espalier::report {
 
 /// Holds one action. Absent times are null in the document.
 struct ClaimedChange {
-  ActionKind action = ActionKind::stay;
+  adapt::ActionKind action = adapt::ActionKind::stay;
   bool possible = false, upper_bound = false;
   std::string what;
   std::optional<std::int64_t> iteration_ns, pause_ns, gain_ns, break_even_ns, if_stay_ns;
@@ -40,8 +40,8 @@ struct ClaimedAnswer {
   std::string schema;  ///< "espalier.what-if/1", …
   std::string plan;    ///< content hash of the running plan, where the document has one
   Plan running;
-  Disturbance happened;
-  MoveOptions prices;
+  adapt::Disturbance happened;
+  adapt::MoveOptions prices;
   std::optional<std::int64_t> before_ns, if_stay_ns;
   std::optional<double> horizon_s;  ///< none: for good
   std::string recommended;
@@ -49,10 +49,10 @@ struct ClaimedAnswer {
   std::vector<ClaimedChange> changes;
   std::int64_t most = 0, losses = 0, covered = 0;
   std::vector<ClaimedClass> classes;
-  std::optional<Disturbance> observed;    ///< observation of a replan
-  std::optional<MadeBy> made_by;          ///< none: the document is older than digests
-  std::optional<Finding> digest;          ///< none: it has neither digest nor made_by
-  std::vector<std::string> not_verified;  ///< keys that only a digest would protect
+  std::optional<adapt::Disturbance> observed;  ///< observation of a replan
+  std::optional<MadeBy> made_by;               ///< none: the document is older than digests
+  std::optional<Finding> digest;               ///< none: it has neither digest nor made_by
+  std::vector<std::string> not_verified;       ///< keys that only a digest would protect
 };
 
 /// Returns whether the text is one of these documents, whatever else may be wrong with it.

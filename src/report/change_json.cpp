@@ -9,9 +9,9 @@
 namespace espalier::report {
 namespace {
 
-void write_links(base::JsonWriter& w, const std::vector<LinkLoad>& links) {
+void write_links(base::JsonWriter& w, const std::vector<adapt::LinkLoad>& links) {
   w.key("bytes_per_link").begin_object();
-  for (const LinkLoad& link : links) w.key(link.link).value(link.bytes);
+  for (const adapt::LinkLoad& link : links) w.key(link.link).value(link.bytes);
   w.end_object();
 }
 
@@ -49,7 +49,7 @@ void write_seconds(base::JsonWriter& w, const std::optional<double>& seconds) {
     w.null();
 }
 
-void write_change(base::JsonWriter& w, const Change& c, const std::optional<std::int64_t>& if_stay_ns,
+void write_change(base::JsonWriter& w, const adapt::Change& c, const std::optional<std::int64_t>& if_stay_ns,
                   const std::function<void()>& more) {
   w.begin_object();
   w.key("schema").value("espalier.change/1");
@@ -94,7 +94,7 @@ void write_change(base::JsonWriter& w, const Change& c, const std::optional<std:
   w.end_object();
 }
 
-void write_asked(base::JsonWriter& w, const Plan& running, const Disturbance& what, const MoveOptions& prices) {
+void write_asked(base::JsonWriter& w, const Plan& running, const adapt::Disturbance& what, const adapt::MoveOptions& prices) {
   w.key("running").raw(to_json(running));
   w.key("change").begin_object();
   w.key("lost").compact_next().begin_array();
@@ -120,7 +120,7 @@ void write_asked(base::JsonWriter& w, const Plan& running, const Disturbance& wh
 namespace espalier {
 namespace {
 
-std::string written_what_if(const WhatIf& answer, const Plan& plan, const std::string& digest) {
+std::string written_what_if(const adapt::WhatIf& answer, const Plan& plan, const std::string& digest) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.what-if/1");
@@ -133,7 +133,7 @@ std::string written_what_if(const WhatIf& answer, const Plan& plan, const std::s
   report::write_seconds(w, answer.horizon_s);
   w.key("recommended").value(to_string(answer.actions[answer.recommended].action));
   w.key("actions").begin_array();
-  for (const Change& change : answer.actions) report::write_change(w, change, answer.if_stay_ns);
+  for (const adapt::Change& change : answer.actions) report::write_change(w, change, answer.if_stay_ns);
   w.end_array();
   w.key("notes").begin_array();
   for (const std::string& note : answer.notes) w.value(note);
@@ -144,7 +144,7 @@ std::string written_what_if(const WhatIf& answer, const Plan& plan, const std::s
   return w.text();
 }
 
-std::string written_survival(const Survival& answer, const Plan& plan, const std::string& digest) {
+std::string written_survival(const adapt::Survival& answer, const Plan& plan, const std::string& digest) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.survival/1");
@@ -155,7 +155,7 @@ std::string written_survival(const Survival& answer, const Plan& plan, const std
   w.key("covered").value(answer.covered);
   w.key("plans").value(static_cast<std::int64_t>(answer.plans));
   w.key("classes").begin_array();
-  for (const LossClass& c : answer.classes) {
+  for (const adapt::LossClass& c : answer.classes) {
     w.begin_object();
     w.key("nodes");
     report::write_nodes(w, c.nodes);
@@ -172,7 +172,7 @@ std::string written_survival(const Survival& answer, const Plan& plan, const std
   return w.text();
 }
 
-void write_seen(base::JsonWriter& w, const Diagnosis& seen, const Plan& plan) {
+void write_seen(base::JsonWriter& w, const adapt::Diagnosis& seen, const Plan& plan) {
   w.key("observed").begin_object();
   w.key("plan").value(content_hash(plan));
   w.key("slow").begin_object();
@@ -193,14 +193,14 @@ void write_seen(base::JsonWriter& w, const Diagnosis& seen, const Plan& plan) {
   w.end_object();
 }
 
-std::string written_replan(const Replan& answer, const Plan& plan, const std::string& digest) {
+std::string written_replan(const adapt::Replan& answer, const Plan& plan, const std::string& digest) {
   base::JsonWriter w;
   const auto end = [&] {
     report::write_made_by(w, this_build());
     report::write_digest(w, digest);
   };
   if (!answer.ladder) {
-    Change nothing;
+    adapt::Change nothing;
     nothing.possible = true;
     nothing.what = report::kNothingWrong;
     report::write_change(w, nothing, std::nullopt, [&] {
@@ -210,11 +210,11 @@ std::string written_replan(const Replan& answer, const Plan& plan, const std::st
     });
     return w.text();
   }
-  const WhatIf& ladder = *answer.ladder;
+  const adapt::WhatIf& ladder = *answer.ladder;
   report::write_change(w, ladder.actions[ladder.recommended], ladder.if_stay_ns, [&] {
     write_seen(w, answer.diagnosis, plan);
     w.key("others").begin_array();
-    for (const Change& change : ladder.actions)
+    for (const adapt::Change& change : ladder.actions)
       if (&change != &ladder.actions[ladder.recommended]) report::write_change(w, change, ladder.if_stay_ns);
     w.end_array();
     w.key("horizon_s");
@@ -227,15 +227,15 @@ std::string written_replan(const Replan& answer, const Plan& plan, const std::st
 
 }  // namespace
 
-std::string to_json(const WhatIf& answer, const Plan& plan) {
+std::string adapt::to_json(const WhatIf& answer, const Plan& plan) {
   return report::sealed([&](const std::string& digest) { return written_what_if(answer, plan, digest); });
 }
 
-std::string to_json(const Survival& answer, const Plan& plan) {
+std::string adapt::to_json(const Survival& answer, const Plan& plan) {
   return report::sealed([&](const std::string& digest) { return written_survival(answer, plan, digest); });
 }
 
-std::string to_json(const Replan& answer, const Plan& plan) {
+std::string adapt::to_json(const Replan& answer, const Plan& plan) {
   return report::sealed([&](const std::string& digest) { return written_replan(answer, plan, digest); });
 }
 

@@ -11,11 +11,11 @@
 namespace espalier::report {
 
 /// Writes an action. `more` adds keys to the object.
-void write_change(base::JsonWriter& w, const Change& change, const std::optional<std::int64_t>& if_stay_ns,
+void write_change(base::JsonWriter& w, const adapt::Change& change, const std::optional<std::int64_t>& if_stay_ns,
                   const std::function<void()>& more = {});
 /// Writes the inputs of the answer, so that it can be checked by itself: the running plan, the disturbance of its
 /// cluster, the prices of moves.
-void write_asked(base::JsonWriter& w, const Plan& running, const Disturbance& what, const MoveOptions& prices);
+void write_asked(base::JsonWriter& w, const Plan& running, const adapt::Disturbance& what, const adapt::MoveOptions& prices);
 /// Writes a number of seconds; null for infinite or none.
 void write_seconds(base::JsonWriter& w, const std::optional<double>& seconds);
 void write_nanoseconds(base::JsonWriter& w, const std::optional<std::int64_t>& ns);

@@ -17,17 +17,17 @@ std::string duration(double seconds) {
   return cat(base::fixed(seconds / 86400, 1), " days");
 }
 
-std::string after(const Change& c) {
-  if (c.action == ActionKind::stay) return "";
+std::string after(const adapt::Change& c) {
+  if (c.action == adapt::ActionKind::stay) return "";
   return c.break_even_s ? duration(*c.break_even_s) : "never";
 }
 
-std::string from_where(const Move& m) {
+std::string from_where(const adapt::Move& m) {
   if (m.storage_bytes > 0) return cat(base::gib(m.storage_bytes), " of the last checkpoint");
   return m.peer_bytes > 0 ? base::gib(m.peer_bytes) : "nothing";
 }
 
-std::string pause_of(const Move& m) {
+std::string pause_of(const adapt::Move& m) {
   std::string out = duration(m.pause_s());
   if (m.rollback_s > 0) out += cat(" (", duration(m.rollback_s), " of work lost)");
   return out;
@@ -35,8 +35,8 @@ std::string pause_of(const Move& m) {
 
 }  // namespace
 
-std::string to_text(const WhatIf& answer) {
-  const Change& best = answer.actions[answer.recommended];
+std::string adapt::to_text(const WhatIf& answer) {
+  const adapt::Change& best = answer.actions[answer.recommended];
   std::string out = best.possible ? cat(to_string(best.action), ": ", best.what, ", ") : "nothing can be done: ";
   if (best.possible) {
     out += cat(base::seconds(best.iteration_ns), " per step");
@@ -46,14 +46,14 @@ std::string to_text(const WhatIf& answer) {
   }
   out += "\n\n";
   std::vector<std::vector<std::string>> rows{{"action", "step", "pause", "moves", "pays off after", "what"}};
-  for (const Change& c : answer.actions) {
+  for (const adapt::Change& c : answer.actions) {
     if (!c.possible) {
       rows.push_back({std::string(to_string(c.action)), "–", "", "", "", c.what});
       continue;
     }
     rows.push_back({std::string(to_string(c.action)), cat(c.upper_bound ? "≤ " : "", base::seconds(c.iteration_ns)),
-                    c.action == ActionKind::stay ? "" : pause_of(c.move), c.action == ActionKind::stay ? "" : from_where(c.move),
-                    after(c), c.what});
+                    c.action == adapt::ActionKind::stay ? "" : pause_of(c.move),
+                    c.action == adapt::ActionKind::stay ? "" : from_where(c.move), after(c), c.what});
   }
   out += report::table(rows, {5});
   for (std::size_t a = 0; a + 1 < answer.actions.size(); ++a)
@@ -67,13 +67,13 @@ std::string to_text(const WhatIf& answer) {
   return out;
 }
 
-std::string to_text(const Survival& answer) {
+std::string adapt::to_text(const Survival& answer) {
   std::string out =
       cat(answer.covered, " of ", answer.losses, " losses of up to ", answer.most, answer.most == 1 ? " node" : " nodes",
           " have a plan: ", answer.classes.size(), " classes, ", answer.plans, " plans\n\n");
   std::vector<std::vector<std::string>> rows{{"lost", "losses", "step", "pause", "moves", "action", "what"}};
-  for (const LossClass& c : answer.classes) {
-    const Change& a = c.action;
+  for (const adapt::LossClass& c : answer.classes) {
+    const adapt::Change& a = c.action;
     if (a.possible)
       rows.push_back({c.holds, std::to_string(c.losses), base::seconds(a.iteration_ns), pause_of(a.move), from_where(a.move),
                       std::string(to_string(a.action)), a.what});
@@ -83,8 +83,8 @@ std::string to_text(const Survival& answer) {
   return out + report::table(rows, {5, 6});
 }
 
-std::string to_text(const Replan& answer) {
-  const Disturbance& what = answer.diagnosis.what;
+std::string adapt::to_text(const Replan& answer) {
+  const adapt::Disturbance& what = answer.diagnosis.what;
   std::string out;
   for (const auto& [name, factor] : what.slow)
     out += cat("  ", name, " takes ", base::fixed(factor, 2), " times as long as its peers\n");

@@ -20,8 +20,8 @@ using testing::Not;
 
 constexpr double kForGood = std::numeric_limits<double>::infinity();
 
-Change change(ActionKind kind, std::int64_t ns, double pause) {
-  Change c;
+adapt::Change change(adapt::ActionKind kind, std::int64_t ns, double pause) {
+  adapt::Change c;
   c.action = kind;
   c.possible = ns > 0;
   c.what = ns > 0 ? "does something" : "there is only one replica";
@@ -32,11 +32,12 @@ Change change(ActionKind kind, std::int64_t ns, double pause) {
 
 /// Staying takes 4 s per step. Planned again, a step takes 3 s after a pause of 30 s and 6 GiB, which pays off from
 /// 120 s on.
-WhatIf ladder() {
-  WhatIf out;
-  out.actions = {change(ActionKind::stay, 4'000'000'000, 0), change(ActionKind::shift, 0, 0), change(ActionKind::re_place, 0, 0),
-                 change(ActionKind::reroute, 0, 0), change(ActionKind::reshape, 3'000'000'000, 30)};
-  Change& last = out.actions.back();
+adapt::WhatIf ladder() {
+  adapt::WhatIf out;
+  out.actions = {change(adapt::ActionKind::stay, 4'000'000'000, 0), change(adapt::ActionKind::shift, 0, 0),
+                 change(adapt::ActionKind::re_place, 0, 0), change(adapt::ActionKind::reroute, 0, 0),
+                 change(adapt::ActionKind::reshape, 3'000'000'000, 30)};
+  adapt::Change& last = out.actions.back();
   last.move.peer_bytes = std::int64_t{6} << 30;
   last.move.links = {{"node:3 out", std::int64_t{6} << 30, 0.2}};
   last.gain_ns = 1'000'000'000;
@@ -63,9 +64,9 @@ TEST(ChangeText, TheLadderAsATable) {
 }
 
 TEST(ChangeText, WhatCannotStay) {
-  WhatIf answer = ladder();
+  adapt::WhatIf answer = ladder();
   answer.if_stay_ns.reset();
-  answer.actions[0] = change(ActionKind::stay, 0, 0);
+  answer.actions[0] = change(adapt::ActionKind::stay, 0, 0);
   answer.horizon_s = 1440;
   const std::string text = to_text(answer);
   EXPECT_THAT(text, HasSubstr("it cannot stay"));
@@ -74,7 +75,7 @@ TEST(ChangeText, WhatCannotStay) {
 }
 
 TEST(ChangeText, BoundsAndWhatNeverPays) {
-  WhatIf answer = ladder();
+  adapt::WhatIf answer = ladder();
   answer.actions.back().upper_bound = true;
   answer.actions.back().iteration_ns = 5'000'000'000;
   answer.actions.back().break_even_s.reset();
@@ -88,7 +89,7 @@ TEST(ChangeText, BoundsAndWhatNeverPays) {
 
 TEST(ChangeText, DurationsAreReadable) {
   const auto said = [](double seconds) {
-    WhatIf answer = ladder();
+    adapt::WhatIf answer = ladder();
     answer.actions.back().break_even_s = seconds;
     return lay_out(to_text(answer), 0);
   };
@@ -100,14 +101,14 @@ TEST(ChangeText, DurationsAreReadable) {
 }
 
 TEST(ChangeText, NothingCanBeDone) {
-  WhatIf answer = ladder();
-  for (Change& c : answer.actions) c = change(c.action, 0, 0);
+  adapt::WhatIf answer = ladder();
+  for (adapt::Change& c : answer.actions) c = change(c.action, 0, 0);
   answer.recommended = 0;
   EXPECT_THAT(to_text(answer), HasSubstr("nothing can be done"));
 }
 
 TEST(ChangeText, LostWorkIsNamed) {
-  WhatIf answer = ladder();
+  adapt::WhatIf answer = ladder();
   answer.actions.back().move.storage_bytes = std::int64_t{8} << 30;
   answer.actions.back().move.rollback_s = 900;
   const std::string text = lay_out(to_text(answer), 0);
@@ -134,7 +135,7 @@ TEST(ChangeJson, OfALadder) {
 }
 
 TEST(ChangeJson, OfAnObservation) {
-  Replan answer;
+  adapt::Replan answer;
   answer.diagnosis.what.slow = {{"rank:3", 1.5}};
   answer.diagnosis.what.lost = {"node:5"};
   answer.ladder = ladder();
@@ -149,20 +150,20 @@ TEST(ChangeJson, OfAnObservation) {
 }
 
 TEST(ChangeJson, NothingIsWrong) {
-  const base::Node root = parsed(to_json(Replan{}, Plan{}));
+  const base::Node root = parsed(to_json(adapt::Replan{}, Plan{}));
   EXPECT_EQ(root.find("action")->text, "stay");
   EXPECT_EQ(root.find("iteration_s")->kind, base::NodeKind::null);
-  EXPECT_THAT(to_text(Replan{}), HasSubstr("stay: no fault of the cluster was observed"));
+  EXPECT_THAT(to_text(adapt::Replan{}), HasSubstr("stay: no fault of the cluster was observed"));
 }
 
 TEST(ChangeJson, OfPreparedLosses) {
-  Survival answer;
+  adapt::Survival answer;
   answer.most = 2;
   answer.losses = 3;
   answer.covered = 2;
   answer.plans = 1;
-  answer.classes = {{{0}, 2, "stage 0", change(ActionKind::reroute, 3'000'000'000, 30)},
-                    {{0, 1}, 1, "all stages", change(ActionKind::stay, 0, 0)}};
+  answer.classes = {{{0}, 2, "stage 0", change(adapt::ActionKind::reroute, 3'000'000'000, 30)},
+                    {{0, 1}, 1, "all stages", change(adapt::ActionKind::stay, 0, 0)}};
   const base::Node root = parsed(to_json(answer, Plan{}));
   EXPECT_EQ(root.find("schema")->text, "espalier.survival/1");
   EXPECT_EQ(root.find("classes")->items.size(), 2u);
@@ -172,7 +173,7 @@ TEST(ChangeJson, OfPreparedLosses) {
 }
 
 TEST(OverTimeText, TheTableOfATrace) {
-  OverTime answer;
+  adapt::OverTime answer;
   answer.length_s = 7200;
   answer.epochs = 9;
   answer.states = 3;
@@ -199,7 +200,7 @@ TEST(OverTimeText, TheTableOfATrace) {
 }
 
 TEST(ObjectiveText, TheTableOfSizes) {
-  ObjectiveAnswer answer;
+  adapt::ObjectiveAnswer answer;
   answer.objective = {Objective::Minimise::cost, 0.5, 864000.0};
   answer.least_cost = 0.125;
   answer.sizes.resize(2);

@@ -110,12 +110,8 @@ void add_memory_rows(std::vector<std::vector<std::string>>& rows, const std::vec
 }
 
 }  // namespace
-}  // namespace espalier::report
-
-namespace espalier {
 
 std::vector<std::string> unlike(const std::vector<Compared>& plans) {
-  using namespace report;
   if (plans.empty()) return {};
   const Plan& first = plans.front().result.plan;
   std::vector<std::string> out;
@@ -139,7 +135,6 @@ std::vector<std::string> unlike(const std::vector<Compared>& plans) {
 }
 
 std::string compare(const std::vector<Compared>& plans, std::size_t width) {
-  using namespace report;
   if (plans.empty()) return "";
   std::string out;
   for (const std::string& warning : unlike(plans))
@@ -180,4 +175,4 @@ std::string compare_json(const std::vector<Compared>& plans) {
   return w.text();
 }
 
-}  // namespace espalier
+}  // namespace espalier::report

@@ -10,7 +10,7 @@
 #include "report/search_json.h"
 #include "sim/trace.h"
 
-namespace espalier {
+namespace espalier::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,7 +83,7 @@ Result<PlanDocument> read_plan_document(std::string_view text, const std::string
   if (!document) return base::wrong_kind_of(text, where, wanted, document.error());
   const base::Node* schema = document->root.find("schema");
   PlanDocument out;
-  if (schema != nullptr && report::result_version_of(schema->text)) {
+  if (schema != nullptr && result_version_of(schema->text)) {
     auto result = result_from_json(text, where);
     if (!result) return result.error();
     out.plan = result->plan;
@@ -96,4 +96,4 @@ Result<PlanDocument> read_plan_document(std::string_view text, const std::string
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::report

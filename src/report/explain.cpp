@@ -116,14 +116,10 @@ std::string reasons_section(const PlannerResult& r) {
 }
 
 }  // namespace
-}  // namespace espalier::report
-
-namespace espalier {
 
 void simulate_changes(const Job& job, PlannerResult& result) { planner::add_single_changes(job, result); }
 
 std::vector<std::string> bottlenecks(const PlannerResult& result) {
-  using namespace report;
   std::vector<std::string> out;
   const Prediction& p = result.prediction;
   const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
@@ -143,7 +139,6 @@ std::vector<std::string> bottlenecks(const PlannerResult& result) {
 }
 
 std::string explain(const PlannerResult& result, std::size_t width) {
-  using namespace report;
   const std::string text = cat(
       result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " per iteration\n\n", bottleneck_section(result),
       beside_section(result), layers_section(result), operator_section(result), engine_section(result), reasons_section(result),
@@ -201,4 +196,4 @@ std::string explain_json(const PlannerResult& result) {
   return w.text();
 }
 
-}  // namespace espalier
+}  // namespace espalier::report

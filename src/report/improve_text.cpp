@@ -27,18 +27,18 @@ std::string figures(const Prediction& p) {
 }
 
 /// Describes the margin required of the best plan and the changes.
-std::string margin_line(const Improvement& i) {
+std::string margin_line(const adapt::Improvement& i) {
   if (!i.margin_of_present) return "";
   return cat("         leaves ", percent(i.memory_margin),
              " of memory free, less than usual: the best plan and the changes may leave the same share\n");
 }
 
-std::string present_lines(const Improvement& i) {
+std::string present_lines(const adapt::Improvement& i) {
   if (!i.present) return cat("present: cannot run: ", i.broken, "\n");
   return cat("present: ", i.present->plan.label(), "\n         ", figures(i.present->prediction), "\n", margin_line(i));
 }
 
-std::string nothing_faster(const Improvement& i) {
+std::string nothing_faster(const adapt::Improvement& i) {
   return cat("no plan of this engine",
              i.memory_margin > 0 ? cat(" that leaves ", percent(i.memory_margin), " of memory free") : "",
              " is faster by more than 0.05 %");
@@ -46,19 +46,19 @@ std::string nothing_faster(const Improvement& i) {
 
 /// Describes where the best plan is from, if the search did not find it, and which dimensions the search varied
 /// because of the present plan.
-std::string origin_line(const Improvement& i) {
+std::string origin_line(const adapt::Improvement& i) {
   std::string out;
-  if (i.best_from == Improvement::From::present)
+  if (i.best_from == adapt::Improvement::From::present)
     out += cat("         the present plan itself: ",
                i.none ? "nothing else in the searched space fits" : "no plan of the searched space is faster", "\n");
-  if (i.best_from == Improvement::From::change)
+  if (i.best_from == adapt::Improvement::From::change)
     out += "         a single change of the present plan, faster than every plan of the searched space\n";
   for (const auto& [dimension, values] : i.widened)
     out += cat("         searched with ", dimension, " ", base::joined(values), ", because the present plan uses it\n");
   return out;
 }
 
-std::string best_lines(const Improvement& i) {
+std::string best_lines(const adapt::Improvement& i) {
   if (!i.best) return cat("best:    none: ", i.none->found, i.none->hint.empty() ? "" : cat("; ", i.none->hint), "\n");
   std::string verdict;
   if (i.present && i.present->prediction.fits)
@@ -68,7 +68,7 @@ std::string best_lines(const Improvement& i) {
   return out;
 }
 
-std::string change_lines(const Improvement& i) {
+std::string change_lines(const adapt::Improvement& i) {
   const bool runs = i.present && i.present->prediction.fits;
   if (i.tried == 0) return "\nNo single change satisfies the rules.\n";
   if (i.changes.empty())
@@ -94,14 +94,14 @@ void write_change(base::JsonWriter& w, const SingleChange& c) {
 
 }  // namespace
 
-std::string to_text(const Improvement& i, std::size_t width, const std::string& changes) {
+std::string adapt::to_text(const Improvement& i, std::size_t width, const std::string& changes) {
   std::string out = present_lines(i) + best_lines(i) + (changes.empty() ? "" : "\n" + changes) + change_lines(i);
-  out = lay_out(out, width);
-  if (i.present && i.best) out += cat("\n", compare({{"present", *i.present}, {"best", *i.best}}, width));
+  out = report::lay_out(out, width);
+  if (i.present && i.best) out += cat("\n", report::compare({{"present", *i.present}, {"best", *i.best}}, width));
   return out;
 }
 
-std::string to_json(const Improvement& i, const std::string& source, PlanSchema schema, const std::string& diff) {
+std::string adapt::to_json(const Improvement& i, const std::string& source, PlanSchema schema, const std::string& diff) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.improvement/1");

@@ -26,8 +26,8 @@ PlannerResult of(std::int64_t ns, bool fits = true) {
   return r;
 }
 
-Improvement runs() {
-  Improvement i;
+adapt::Improvement runs() {
+  adapt::Improvement i;
   i.present = of(2'000'000'000);
   i.best = of(1'500'000'000);
   i.gain = 0.25;  // 1 − 1.5 / 2
@@ -46,7 +46,7 @@ TEST(ImproveText, SaysWhatIsSaved) {
 }
 
 TEST(ImproveText, NothingBetterIsSaid) {
-  Improvement i = runs();
+  adapt::Improvement i = runs();
   i.best = of(2'000'000'000);
   i.gain = 0;
   i.changes.clear();
@@ -60,8 +60,8 @@ TEST(ImproveText, NothingBetterIsSaid) {
 
 // The best plan may be the present one, or one change of it. The text names what was searched because of it.
 TEST(ImproveText, WhereTheBestPlanIsFrom) {
-  Improvement i = runs();
-  i.best_from = Improvement::From::present;
+  adapt::Improvement i = runs();
+  i.best_from = adapt::Improvement::From::present;
   i.none = Error{ErrorKind::infeasible, "plan", "none of 8 configurations fits", "a plan", ""};
   i.widened["offload"] = {"none", "optimizer"};
   const std::string text = to_text(i, 0, "Changes in launch.sh\n  line 2:   TP 8 -> 4\n");
@@ -73,7 +73,7 @@ TEST(ImproveText, WhereTheBestPlanIsFrom) {
 }
 
 TEST(ImproveText, APresentPlanWithinTheMarginIsSaid) {
-  Improvement i = runs();
+  adapt::Improvement i = runs();
   i.memory_margin = 0.1;
   i.margin_of_present = true;
   EXPECT_THAT(to_text(i), HasSubstr("leaves 10.0 % of memory free, less than usual"));
@@ -81,7 +81,7 @@ TEST(ImproveText, APresentPlanWithinTheMarginIsSaid) {
 }
 
 TEST(ImproveText, WhatDoesNotFitOrBreaksRulesHasNoSaving) {
-  Improvement i = runs();
+  adapt::Improvement i = runs();
   i.present = of(2'000'000'000, false);
   EXPECT_THAT(to_text(i), HasSubstr("which does not fit"));
   EXPECT_THAT(to_text(i), Not(HasSubstr("of the step")));

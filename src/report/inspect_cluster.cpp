@@ -110,12 +110,8 @@ void write_group(base::JsonWriter& w, const Cluster& cluster, std::size_t index)
 }
 
 }  // namespace
-}  // namespace espalier::report
-
-namespace espalier {
 
 std::string inspect_cluster(const Cluster& cluster, std::size_t width) {
-  using namespace report;
   std::string out = cat(cluster.name.empty() ? "cluster" : cluster.name, ": ", grouped(cluster.devices()), " devices\n");
   if (cluster.memory_limit) out += cat("  memory limit ", gib(cluster.memory_limit->count()), " per device\n");
   for (std::size_t i = 0; i < cluster.groups.size(); ++i) out += group_section(cluster, i);
@@ -130,7 +126,6 @@ std::string inspect_cluster(const Cluster& cluster, std::size_t width) {
 }
 
 std::string inspect_cluster_json(const Cluster& cluster) {
-  using namespace report;
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.cluster-summary/1");
@@ -151,4 +146,4 @@ std::string inspect_cluster_json(const Cluster& cluster) {
   return w.text();
 }
 
-}  // namespace espalier
+}  // namespace espalier::report

@@ -118,12 +118,8 @@ void write_operator(base::JsonWriter& w, const Operator& op) {
 }
 
 }  // namespace
-}  // namespace espalier::report
-
-namespace espalier {
 
 std::string inspect_model(const Model& model, std::size_t width) {
-  using namespace report;
   const std::int64_t parameters = parameter_count(model), active = active_parameter_count(model);
   std::string out = cat(model.name, " (", model.family, ")\n");
   out += cat("  parameters   ", short_count(static_cast<double>(parameters)), " (", grouped(parameters), ")");
@@ -143,7 +139,6 @@ std::string inspect_model(const Model& model, std::size_t width) {
 }
 
 std::string inspect_model_json(const Model& model) {
-  using namespace report;
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.model/1");
@@ -184,4 +179,4 @@ std::string inspect_model_json(const Model& model) {
   return w.text();
 }
 
-}  // namespace espalier
+}  // namespace espalier::report

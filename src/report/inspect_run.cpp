@@ -27,12 +27,8 @@ std::string job_text(const MappedRun& run) {
 }
 
 }  // namespace
-}  // namespace espalier::report
-
-namespace espalier {
 
 std::string inspect_run(const RunRecord& record, const RunMapping& mapping, std::size_t width) {
-  using namespace report;
   std::string out = cat(record.id, " (", record.source, ", ", record.framework, ")\n");
   if (const auto* skip = std::get_if<RunSkip>(&mapping)) {
     out += cat("  not predicted: ", skip->reason, skip->detail.empty() ? "" : cat(" (", skip->detail, ")"), "\n");
@@ -47,7 +43,6 @@ std::string inspect_run(const RunRecord& record, const RunMapping& mapping, std:
 }
 
 std::string inspect_run_json(const RunRecord& record, const RunMapping& mapping) {
-  using namespace report;
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.run-mapping/1");
@@ -71,4 +66,4 @@ std::string inspect_run_json(const RunRecord& record, const RunMapping& mapping)
   return w.text();
 }
 
-}  // namespace espalier
+}  // namespace espalier::report

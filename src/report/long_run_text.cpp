@@ -18,11 +18,11 @@ std::string lasting(double seconds) {
 
 }  // namespace
 
-std::string to_text(const LongRunAnswer& answer) {
+std::string adapt::to_text(const LongRunAnswer& answer) {
   std::vector<std::vector<std::string>> rows{
       {"", "planned for", "first step", "lasts for", "in the long run", "at the sustained rate", "plan"}};
   for (std::size_t i = 0; i < answer.candidates.size(); ++i) {
-    const LongRunCandidate& c = answer.candidates[i];
+    const adapt::LongRunCandidate& c = answer.candidates[i];
     rows.push_back({i == 0 ? "→" : "", c.planned_for, base::seconds(c.run.first_ns), lasting(c.run.lasts_s),
                     cat(c.run.settled ? "" : "~", base::seconds(c.run.steps_ns)), base::seconds(c.sustained_ns), c.plan.label()});
   }
@@ -31,14 +31,14 @@ std::string to_text(const LongRunAnswer& answer) {
              " at the full rate: gap ", base::fixed(answer.gap() * 100, 1), " %\n");
 }
 
-std::string to_json(const LongRunAnswer& answer) {
+std::string adapt::to_json(const LongRunAnswer& answer) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.long-run/1");
   w.key("lower_bound_s").seconds(answer.bound_ns);
   w.key("gap").value(answer.gap());
   w.key("candidates").begin_array();
-  for (const LongRunCandidate& c : answer.candidates) {
+  for (const adapt::LongRunCandidate& c : answer.candidates) {
     w.begin_object();
     w.key("planned_for").value(c.planned_for);
     w.key("plan").value(c.plan.label());

@@ -24,10 +24,10 @@ std::string wanted(const Objective& o) {
 
 }  // namespace
 
-std::string to_text(const ObjectiveAnswer& answer) {
+std::string adapt::to_text(const ObjectiveAnswer& answer) {
   std::string currency;
   bool whole = false;
-  for (const SizeAnswer& a : answer.sizes)
+  for (const adapt::SizeAnswer& a : answer.sizes)
     if (a.expense) {
       currency = a.expense->currency;
       whole = whole || a.expense->whole_run > 0;
@@ -43,7 +43,7 @@ std::string to_text(const ObjectiveAnswer& answer) {
   head.emplace_back("plan");
   std::vector<std::vector<std::string>> rows{head};
   for (std::size_t i = 0; i < answer.sizes.size(); ++i) {
-    const SizeAnswer& a = answer.sizes[i];
+    const adapt::SizeAnswer& a = answer.sizes[i];
     const std::string mark = i == answer.best ? "→" : a.iteration_ns > 0 && !a.within ? "×" : "";
     std::vector<std::string> row{mark,
                                  nodes_text(a.nodes_by_group),
@@ -64,7 +64,7 @@ std::string to_text(const ObjectiveAnswer& answer) {
   return out;
 }
 
-std::string to_json(const ObjectiveAnswer& answer) {
+std::string adapt::to_json(const ObjectiveAnswer& answer) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.objective/1");
@@ -74,7 +74,7 @@ std::string to_json(const ObjectiveAnswer& answer) {
   w.key("least_cost_per_step").value(answer.least_cost);
   w.key("best").value(static_cast<std::int64_t>(answer.best));
   w.key("sizes").begin_array();
-  for (const SizeAnswer& a : answer.sizes) {
+  for (const adapt::SizeAnswer& a : answer.sizes) {
     w.begin_object();
     w.key("nodes_by_group").compact_next().begin_array();
     for (const std::int64_t n : a.nodes_by_group) w.value(n);

@@ -18,10 +18,10 @@ std::int64_t sum(const std::vector<std::int64_t>& values) {
   return out;
 }
 
-std::string plans_table(const OverTime& answer) {
+std::string plans_table(const adapt::OverTime& answer) {
   std::vector<std::vector<std::string>> rows{{"plan", "nodes", "step", "can run", "if never changed", "in the worst epoch", ""}};
   for (std::size_t i = 0; i < answer.plans.size(); ++i) {
-    const TracePlan& p = answer.plans[i];
+    const adapt::TracePlan& p = answer.plans[i];
     rows.push_back({std::to_string(i), std::to_string(sum(p.nodes_by_group)), base::seconds(p.iteration_ns),
                     base::percent(p.runs_s / answer.length_s), cat(base::fixed(p.static_samples_per_s, 2), " samples/s"),
                     cat(base::fixed(p.worst_samples_per_s, 2), " samples/s"), p.plan.label()});
@@ -29,15 +29,15 @@ std::string plans_table(const OverTime& answer) {
   return report::table(rows, {6});
 }
 
-std::string runs_table(const OverTime& answer) {
+std::string runs_table(const adapt::OverTime& answer) {
   std::vector<std::vector<std::string>> rows{{"", "samples/s", "changes", "pauses", "lost in total"}};
-  for (const TraceRun& run : answer.runs)
+  for (const adapt::TraceRun& run : answer.runs)
     rows.push_back(
         {run.name, base::fixed(run.samples_per_s, 3), std::to_string(run.moves), hours(run.moves_s), hours(run.lost_s)});
   return report::table(rows);
 }
 
-void write_run(base::JsonWriter& w, const TraceRun& run) {
+void write_run(base::JsonWriter& w, const adapt::TraceRun& run) {
   w.begin_object();
   w.key("name").value(run.name);
   w.key("samples_per_s").value(run.samples_per_s);
@@ -45,7 +45,7 @@ void write_run(base::JsonWriter& w, const TraceRun& run) {
   w.key("pauses_s").value(run.moves_s);
   w.key("changes").value(run.moves);
   w.key("decisions").begin_array();
-  for (const TraceDecision& d : run.decisions) {
+  for (const adapt::TraceDecision& d : run.decisions) {
     w.compact_next().begin_object();
     w.key("at_s").value(d.at_s);
     w.key("plan").value(static_cast<std::int64_t>(d.plan));
@@ -59,7 +59,7 @@ void write_run(base::JsonWriter& w, const TraceRun& run) {
 
 namespace {
 
-std::string bound_text(const PolicyBound& bound) {
+std::string bound_text(const adapt::PolicyBound& bound) {
   if (bound.cheapest_move_s <= 0) return cat("loses ", hours(bound.lost_s()), ", the loss of its only plan");
   return cat("loses at most ", hours(bound.lost_s()), " (", base::fixed(bound.factor, 1), " times the ",
              hours(bound.clairvoyant_s), " lost by the clairvoyant policy on these plans and the ", hours(bound.cheapest_move_s),
@@ -69,7 +69,7 @@ std::string bound_text(const PolicyBound& bound) {
 
 }  // namespace
 
-std::string to_text(const OverTime& answer) {
+std::string adapt::to_text(const OverTime& answer) {
   std::string out = cat("over ", hours(answer.length_s), ": ", answer.epochs, " epochs, ", answer.states,
                         " different clusters, plans to choose from: ", answer.plans.size(), "\n\n", plans_table(answer), "\n",
                         runs_table(answer));
@@ -79,7 +79,7 @@ std::string to_text(const OverTime& answer) {
   return out;
 }
 
-std::string to_json(const OverTime& answer) {
+std::string adapt::to_json(const OverTime& answer) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.over-time/1");
@@ -99,10 +99,10 @@ std::string to_json(const OverTime& answer) {
   w.key("unnoticed_s").value(answer.bound.unnoticed_s);
   w.key("regret").value(answer.regret);
   w.key("runs").begin_array();
-  for (const TraceRun& run : answer.runs) write_run(w, run);
+  for (const adapt::TraceRun& run : answer.runs) write_run(w, run);
   w.end_array();
   w.key("plans").begin_array();
-  for (const TracePlan& p : answer.plans) {
+  for (const adapt::TracePlan& p : answer.plans) {
     w.begin_object();
     w.key("label").value(p.plan.label());
     w.key("nodes_by_group").compact_next().begin_array();

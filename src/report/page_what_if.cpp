@@ -95,7 +95,7 @@ class WhatIfTable {
     without("tensor-parallel collectives", &Overlap::tp);
   }
 
-  void stay(const std::string& what, const Disturbance& disturbance) {
+  void stay(const std::string& what, const adapt::Disturbance& disturbance) {
     auto situation = adapt::situation_of(job_, result_.plan, disturbance, {});
     if (!situation) return refused(what, situation.error());
     const auto change = adapt::stay(*situation);
@@ -106,9 +106,9 @@ class WhatIfTable {
       table_.rows.push_back({what, "–", "–", change->what});
   }
   void disturbances() {
-    stay("rank 0 computes 20 % slower", Disturbance{{}, {{"rank:0", 1.2}}, {}, {}});
+    stay("rank 0 computes 20 % slower", adapt::Disturbance{{}, {{"rank:0", 1.2}}, {}, {}});
     if (job_.cluster.nodes() < 2) return;
-    stay("node 0 has half its network bandwidth", Disturbance{{}, {}, {{"node:0", 0.5}}, {}});
+    stay("node 0 has half its network bandwidth", adapt::Disturbance{{}, {}, {{"node:0", 0.5}}, {}});
   }
 
   const Job& job_;

@@ -19,7 +19,7 @@
 #include "report/change_check.h"
 #include "report/result_check.h"
 
-namespace espalier {
+namespace espalier::report {
 namespace {
 
 /// Compares the planner's claims about the plan with those derived by check/. Predictions that fail are a finding,
@@ -83,7 +83,7 @@ Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOpti
     if (Status status = unpriced_placement(plan, job.model, job.cluster); !status.ok()) return status.error();
   if (!sound.ok()) return sound;
   CheckReport report = check_against_claims(job, plan);
-  report.findings.insert(report.findings.begin(), report::check_summaries(job, plan));
+  report.findings.insert(report.findings.begin(), check_summaries(job, plan));
   if (*engine != nullptr) add_engine_findings(**engine, job, plan, report);
   return report;
 }
@@ -94,9 +94,9 @@ Result<CheckReport> check_result(const Job& job, const PlannerResult& claimed, s
   if (!report || !validate(claimed.plan).ok()) return report;
   // An unsound plan has no figures to compare with.
   if (!check::check_sound(claimed.plan, job.model, job.cluster, job.engine_model.get()).ok()) return report;
-  append(*report, report::check_result(text, job, claimed));
+  append(*report, check_result(text, job, claimed));
   const bool ours = claimed.made_by == this_build();
-  if (options.search_again && ours) append(*report, report::check_search(text, job, claimed, options.how));
+  if (options.search_again && ours) append(*report, check_search(text, job, claimed, options.how));
   return report;
 }
 
@@ -122,12 +122,12 @@ std::string to_json(const CheckReport& report, const std::string& name) {
   return w.text();
 }
 
-bool is_answer_to_change(std::string_view text) { return report::is_change_document(text); }
+bool is_answer_to_change(std::string_view text) { return is_change_document(text); }
 
 Result<CheckReport> check_answer_to_change(std::string_view text, const std::string& where) {
-  const auto claimed = report::read_claims(text, where);
+  const auto claimed = read_claims(text, where);
   if (!claimed) return claimed.error();
-  auto findings = report::check_change(*claimed);
+  auto findings = check_change(*claimed);
   if (!findings) return findings.error();
   return CheckReport{std::move(*findings), claimed->not_verified};
 }
@@ -139,7 +139,7 @@ std::string to_text(const CheckReport& report, const std::string& title) {
   std::vector<std::vector<std::string>> rows;
   for (const Finding& f : report.findings) rows.push_back({f.ok ? "ok" : "FAILED", f.name, f.text});
   for (const std::string& what : report.not_verified) rows.push_back({"", "not verified", what});
-  return out + report::table(rows, {1, 2});
+  return out + table(rows, {1, 2});
 }
 
-}  // namespace espalier
+}  // namespace espalier::report

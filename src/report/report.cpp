@@ -43,7 +43,7 @@ void write_sentences(base::JsonWriter& w, std::string_view key, const std::vecto
 }
 
 void write_tables(base::JsonWriter& w, const Job& job, const PlannerResult& result, const StepComparison* measured,
-                  const ReportOptions& options) {
+                  const PageOptions& options) {
   w.key("tables").begin_array();
   for (const PageTable& table :
        {time_table(result.prediction, planner::host_work_of(result.plan)), memory_table(result.prediction), why_not_table(result),
@@ -57,7 +57,7 @@ void write_tables(base::JsonWriter& w, const Job& job, const PlannerResult& resu
 
 /// Writes everything but the timelines.
 void write_head(base::JsonWriter& w, const Job& job, const PlannerResult& result, const StepComparison* measured,
-                const ReportOptions& options) {
+                const PageOptions& options) {
   w.key("schema").value("espalier.report/1");
   w.key("label").value(result.plan.label());
   w.key("job").value(job_line(result.plan));
@@ -103,14 +103,9 @@ std::string inside_html(std::string_view text) {
 }
 
 }  // namespace
-}  // namespace espalier::report
 
-namespace espalier {
-
-using namespace report;
-
-Result<std::string> report_data(const Job& job, const PlannerResult& given, const MeasuredStep* measured,
-                                const ReportOptions& options) {
+Result<std::string> page_data(const Job& job, const PlannerResult& given, const MeasuredStep* measured,
+                              const PageOptions& options) {
   PlannerResult result = with_plans(job, given);
   if (result.changes.empty()) simulate_changes(job, result);
   const auto again = with_steps(job, result.plan);
@@ -138,7 +133,7 @@ Result<std::string> report_data(const Job& job, const PlannerResult& given, cons
   return w.text();
 }
 
-std::string report_page(std::string_view data, std::string_view text) {
+std::string page(std::string_view data, std::string_view text) {
   constexpr std::string_view kText = "@@espalier-text@@", kData = "@@espalier-data@@";
   const std::string_view page = embedded::report_page;
   const std::size_t text_at = page.find(kText), data_at = page.find(kData);
@@ -151,4 +146,4 @@ std::string report_page(std::string_view data, std::string_view text) {
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::report

@@ -162,35 +162,35 @@ TEST(ReportSearched, WhatDoesNotFitIsNoFrontAndNothingStandsTwice) {
 TEST(ReportData, HoldsTheResultAsItIsAndIsTheSameEachTime) {
   const Job job = toy_job();
   const PlannerResult r = piped(job);
-  const auto data = report_data(job, r, nullptr, {});
+  const auto data = page_data(job, r, nullptr, {});
   ASSERT_TRUE(data) << data.error().message();
   const auto document = base::read_json(*data, "data");
   ASSERT_TRUE(document) << document.error().message();
   EXPECT_EQ(document->root.find("schema")->text, "espalier.report/1");
   EXPECT_EQ(base::to_json(*document->root.find("result")), base::to_json(base::read_json(to_json(r, false), "result")->root));
-  EXPECT_EQ(*data, *report_data(job, r, nullptr, {}));
+  EXPECT_EQ(*data, *page_data(job, r, nullptr, {}));
 }
 
 TEST(ReportData, AMeasuredStepOfAnotherPlanIsRefused) {
   const Job job = toy_job();
   MeasuredStep step;
   step.plan = "0123456789abcdef";
-  const auto data = report_data(job, piped(job), &step, {});
+  const auto data = page_data(job, piped(job), &step, {});
   ASSERT_FALSE(data);
   EXPECT_EQ(data.error().kind, ErrorKind::bad_input);
 }
 
 TEST(ReportPage, NothingOfTheDataEndsItsElementOrIsReadAsHtml) {
   const std::string evil = R"({"label": "</script><script>alert(1)</script><!-- <b>"})";
-  const std::string page = report_page(evil, "</pre><script>alert(2)</script>&");
-  EXPECT_THAT(page, Not(HasSubstr("alert(1)</script>")));
-  EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
-  EXPECT_THAT(page, HasSubstr(R"(\u003c/script>\u003cscript>alert(1))"));
-  EXPECT_THAT(page, HasSubstr("&lt;/pre&gt;&lt;script&gt;alert(2)&lt;/script&gt;&amp;"));
-  EXPECT_THAT(page, Not(HasSubstr("@@")));
+  const std::string html = page(evil, "</pre><script>alert(2)</script>&");
+  EXPECT_THAT(html, Not(HasSubstr("alert(1)</script>")));
+  EXPECT_THAT(html, Not(HasSubstr("<script>alert")));
+  EXPECT_THAT(html, HasSubstr(R"(\u003c/script>\u003cscript>alert(1))"));
+  EXPECT_THAT(html, HasSubstr("&lt;/pre&gt;&lt;script&gt;alert(2)&lt;/script&gt;&amp;"));
+  EXPECT_THAT(html, Not(HasSubstr("@@")));
   // Escaping does not change the text of the data.
-  const std::size_t from = page.find("id=\"data\">") + 10;
-  const std::string inside = page.substr(from, page.find("</script>", from) - from);
+  const std::size_t from = html.find("id=\"data\">") + 10;
+  const std::string inside = html.substr(from, html.find("</script>", from) - from);
   EXPECT_EQ(base::read_json(inside, "inside")->root.find("label")->text, base::read_json(evil, "evil")->root.find("label")->text);
 }
 

@@ -204,12 +204,8 @@ std::string to_ascii(const std::string& text) {
 }
 
 }  // namespace
-}  // namespace espalier::report
-
-namespace espalier {
 
 std::string schedule_grid(const PlannerResult& result, const Timeline& timeline, const GridOptions& options) {
-  using namespace report;
   Grid grid(timeline);
   const std::string rows = grid.text(options.width);  // laid out already: a cell is never broken
   const std::string head = cat(result.plan.label(), "\n  iteration ", base::seconds(result.prediction.iteration_ns), ", ",
@@ -219,4 +215,4 @@ std::string schedule_grid(const PlannerResult& result, const Timeline& timeline,
   return options.ascii ? to_ascii(text) : text;
 }
 
-}  // namespace espalier
+}  // namespace espalier::report

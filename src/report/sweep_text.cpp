@@ -8,7 +8,7 @@
 #include "espalier/text.h"
 #include "report/brief_text.h"
 
-namespace espalier {
+namespace espalier::report {
 namespace {
 
 bool has_cost(const Sweep& sweep) {
@@ -117,7 +117,7 @@ std::string in_two_tables(const Rows& rows, std::size_t axes, std::size_t width)
     figures[r].pop_back();
   }
   for (std::size_t a = 0; a < axes; ++a) figures[0][a] = plans[0][a] = rows[0][a].substr(rows[0][a].rfind('.') + 1);
-  return cat(lay_out(report::table(figures, {}, ""), width), "\n", lay_out(report::table(plans, {axes}, ""), width));
+  return cat(lay_out(table(figures, {}, ""), width), "\n", lay_out(table(plans, {axes}, ""), width));
 }
 
 bool fits(const std::string& text, std::size_t width) {
@@ -141,7 +141,7 @@ std::string to_text(const Sweep& sweep, std::size_t width) {
   rows.front().emplace_back("plan");
   for (const SweepPoint& point : sweep.points) rows.push_back(cells(point, cost));
   if (rows.size() > 1) rows = without_empty(rows);
-  const std::string wide = lay_out(report::table(rows, {rows.front().size() - 1}, ""), 0);
+  const std::string wide = lay_out(table(rows, {rows.front().size() - 1}, ""), 0);
   return width == 0 || fits(wide, width) ? wide : in_two_tables(rows, sweep.axes.size(), width);
 }
 
@@ -188,4 +188,4 @@ std::string to_csv(const Sweep& sweep) {
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::report

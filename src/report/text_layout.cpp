@@ -80,12 +80,8 @@ std::string lay_out_line(std::string_view line, std::size_t width) {
 }
 
 }  // namespace
-}  // namespace espalier::report
-
-namespace espalier {
 
 std::string lay_out(std::string_view text, std::size_t width) {
-  using namespace report;
   std::string out;
   while (!text.empty()) {
     const std::size_t table = text.find(kTable), line = text.find('\n');
@@ -103,4 +99,4 @@ std::string lay_out(std::string_view text, std::size_t width) {
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::report

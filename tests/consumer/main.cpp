@@ -134,43 +134,43 @@ void check_it(const espalier::Job& job, const espalier::PlannerResult& best) {
   // begin check
   const std::string json = espalier::to_json(best);
   const espalier::PlannerResult claimed = value_or_exit(espalier::result_from_json(json, "result.json"));
-  const espalier::CheckReport report = value_or_exit(espalier::check_result(job, claimed, json));
+  const espalier::CheckReport report = value_or_exit(espalier::report::check_result(job, claimed, json));
   for (const espalier::Finding& finding : report.findings)
     if (!finding.ok) std::cout << finding.name << ": " << finding.text << "\n";
   require(report.ok(), "an independent check agrees with every figure");
-  const espalier::CheckReport of_plan = value_or_exit(espalier::check_plan(job, best.plan));
+  const espalier::CheckReport of_plan = value_or_exit(espalier::report::check_plan(job, best.plan));
   // end check
   require(of_plan.ok(), "the plan by itself holds, too");
 }
 
 void explain_and_compare(const espalier::Job& job, const espalier::PlannerResult& best) {
   // begin explain
-  for (const std::string& sentence : espalier::bottlenecks(best)) std::cout << "- " << sentence << "\n";
-  std::cout << espalier::explain(best, 100);
+  for (const std::string& sentence : espalier::report::bottlenecks(best)) std::cout << "- " << sentence << "\n";
+  std::cout << espalier::report::explain(best, 100);
   // end explain
   // begin report
-  const std::string data = value_or_exit(espalier::report_data(job, best, nullptr, {}));
-  const std::string page = espalier::report_page(data, best.brief(100));  // write_file("report.html", page)
+  const std::string data = value_or_exit(espalier::report::page_data(job, best, nullptr, {}));
+  const std::string page = espalier::report::page(data, best.brief(100));  // write_file("report.html", page)
   // end report
   require(page.find("<title>Espalier report</title>") != std::string::npos, "the report is a page");
   // begin grid
   const espalier::SimulatedPlan simulated = value_or_exit(espalier::simulate_with_timeline(job, best.plan));
-  std::cout << espalier::schedule_grid(simulated.result, simulated.timeline, {100, true});
+  std::cout << espalier::report::schedule_grid(simulated.result, simulated.timeline, {100, true});
   // end grid
   // begin compare
   espalier::Strategy other = best.plan.strategy();
   other.overlap = {};  // no communication is overlapped
   const auto slower = value_or_exit(espalier::estimate(job, other, best.plan.only_pipeline().schedule));
-  std::cout << espalier::compare({{"the best", best}, {"no overlap", slower}}, 100);
+  std::cout << espalier::report::compare({{"the best", best}, {"no overlap", slower}}, 100);
   // end compare
 }
 
 void inspect_inputs(const espalier::Job& job, const std::string& folder) {
   // begin inspect
-  std::cout << espalier::inspect_model(job.model, 100) << espalier::inspect_cluster(job.cluster, 100);
+  std::cout << espalier::report::inspect_model(job.model, 100) << espalier::report::inspect_cluster(job.cluster, 100);
   const auto runs = value_or_exit(espalier::read_run_records_file(folder + "/examples/calibrate/runs.jsonl"));
   const espalier::RunRecord& run = runs.records.front();
-  std::cout << espalier::inspect_run(run, espalier::map_run(run), 100);
+  std::cout << espalier::report::inspect_run(run, espalier::map_run(run), 100);
   // end inspect
 }
 
@@ -204,15 +204,16 @@ void list_engines(const espalier::Job& job, const espalier::Plan& plan) {
 
 void exchange_files(const espalier::Job& job, const espalier::Plan& plan) {
   // begin exchange
-  for (const espalier::Exporter& format : espalier::exporters()) std::cout << format.name << ": " << format.writes << "\n";
-  const std::string text = value_or_exit(espalier::find_exporter("plan")->write({&job, &plan}));
-  espalier::ImportRequest request;
+  for (const espalier::exchange::Exporter& format : espalier::exchange::exporters())
+    std::cout << format.name << ": " << format.writes << "\n";
+  const std::string text = value_or_exit(espalier::exchange::find_exporter("plan")->write({&job, &plan}));
+  espalier::exchange::ImportRequest request;
   request.job = &job;
   request.files = {{"plan", "plan.json", text}};
-  const espalier::ImportedPlan back = value_or_exit(espalier::find_importer("plan")->read(request));
+  const espalier::exchange::ImportedPlan back = value_or_exit(espalier::exchange::find_importer("plan")->read(request));
   // end exchange
   require(back.plan == plan, "a plan is what was written");
-  require(!espalier::galvatron_profile(job, {}).ok(), "Galvatron's profile files are of what was measured");
+  require(!espalier::exchange::galvatron_profile(job, {}).ok(), "Galvatron's profile files are of what was measured");
 }
 
 void improve_what_runs(const std::string& cluster) {
@@ -220,16 +221,16 @@ void improve_what_runs(const std::string& cluster) {
   const std::string flags =
       "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --vocab-size 50257 --seq-length 1024 --max-position-embeddings 1024 "
       "--micro-batch-size 1 --global-batch-size 32 --bf16 --tensor-model-parallel-size 4 --sequence-parallel";
-  const espalier::ConfigurationFormat* format = espalier::find_configuration_format("megatron-args");
+  const espalier::exchange::ConfigurationFormat* format = espalier::exchange::find_configuration_format("megatron-args");
   // The flags are for 4 devices.
   const auto configuration = value_or_exit(format->read({"launch.sh", flags, 4, {}, 0, 0, 0, "", nullptr}));
   // The model is in the flags.
-  const espalier::Job job = value_or_exit(espalier::job_of(configuration, {"", cluster, {}}));
-  const auto [strategy, schedule] = espalier::completed_configuration(job, configuration);
-  const espalier::PresentConfiguration present{strategy, schedule, espalier::plan_of(job, configuration), strategy.zero,
-                                               strategy.overlap};
-  const espalier::Improvement better = value_or_exit(espalier::improve(job, present, {}));
-  std::cout << espalier::to_text(better, 100);
+  const espalier::Job job = value_or_exit(espalier::exchange::job_of(configuration, {"", cluster, {}}));
+  const auto [strategy, schedule] = espalier::exchange::completed_configuration(job, configuration);
+  const espalier::adapt::PresentConfiguration present{strategy, schedule, espalier::exchange::plan_of(job, configuration),
+                                                      strategy.zero, strategy.overlap};
+  const espalier::adapt::Improvement better = value_or_exit(espalier::adapt::improve(job, present, {}));
+  std::cout << espalier::adapt::to_text(better, 100);
   // end improve
   require(better.best && better.gain > 0, "on four devices GPT-2 needs no tensor parallelism");
 }
@@ -239,16 +240,16 @@ void clusters_of_others(const std::string& folder) {
   const std::string matrix =
       "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\t X \tNV18\tNV18\tNV18\nGPU1\tNV18\t X \tNV18\tNV18\n"
       "GPU2\tNV18\tNV18\t X \tNV18\nGPU3\tNV18\tNV18\tNV18\t X \n";
-  espalier::ClusterRequest request;
+  espalier::exchange::ClusterRequest request;
   request.name = "topo.txt";
   request.text = matrix;
   request.device = "h100-sxm-80gb";
   request.nodes = 2;
-  const auto found = value_or_exit(espalier::find_cluster_format("nvidia-smi-topo")->read(request));
-  std::cout << value_or_exit(espalier::cluster_file(found.cluster, found.notes));  // loadable
+  const auto found = value_or_exit(espalier::exchange::find_cluster_format("nvidia-smi-topo")->read(request));
+  std::cout << value_or_exit(espalier::exchange::cluster_file(found.cluster, found.notes));  // loadable
   const espalier::NamedText table{"all_reduce_perf-1node.txt", text_of(folder + "/examples/calibrate/all_reduce_perf-1node.txt")};
   const espalier::TestedNodes tested = value_or_exit(espalier::tested_nodes({table}));
-  const auto usual = value_or_exit(espalier::usual_cluster("h100-sxm-80gb", tested.nodes, tested.devices_per_node));
+  const auto usual = value_or_exit(espalier::exchange::usual_cluster("h100-sxm-80gb", tested.nodes, tested.devices_per_node));
   for (const std::string& note : value_or_exit(espalier::measured_fabric(usual, {table})).notes) std::cout << note << "\n";
   // end cluster
   require(found.cluster.devices() == 8, "two nodes of four devices");
@@ -256,23 +257,24 @@ void clusters_of_others(const std::string& folder) {
 
 void sweep_a_job(const std::string& path) {
   // begin sweep
-  espalier::Sweep sweep{{{"training.global_batch", {"16", "32"}}}, {}};
-  for (const std::vector<std::string>& values : espalier::combinations(sweep.axes)) {
+  espalier::report::Sweep sweep{{{"training.global_batch", {"16", "32"}}}, {}};
+  for (const std::vector<std::string>& values : espalier::report::combinations(sweep.axes)) {
     const auto job = espalier::load_job_file(path, {sweep.axes[0].path + "=" + values[0]});
     sweep.points.push_back({values, job ? espalier::plan(*job, {}) : espalier::Result<espalier::PlannerResult>(job.error())});
   }
-  std::cout << espalier::to_text(sweep, 100) << espalier::to_csv(sweep);
+  std::cout << espalier::report::to_text(sweep, 100) << espalier::report::to_csv(sweep);
   // end sweep
   require(sweep.points.size() == 2 && sweep.points[0].result && sweep.points[1].result, "both batches have a plan");
 }
 
 void write_what_can_be_said(const espalier::Job& job, const espalier::Plan& plan) {
   // begin closest
-  const espalier::Exporter& format = *espalier::find_exporter("torchtitan");
-  const auto closest = espalier::closest_plan(format, job, plan);  // the part of the plan that torchtitan can express
+  const espalier::exchange::Exporter& format = *espalier::exchange::find_exporter("torchtitan");
+  // The part of the plan that torchtitan can express:
+  const auto closest = espalier::exchange::closest_plan(format, job, plan);
   if (closest) {
     for (const std::string& lost : closest->lost) std::cout << "not as planned: " << lost << "\n";
-    std::cout << value_or_exit(format.write({&job, &closest->plan, espalier::Launcher::sbatch, closest->lost}));
+    std::cout << value_or_exit(format.write({&job, &closest->plan, espalier::exchange::Launcher::sbatch, closest->lost}));
   }
   // end closest
   require(closest || !closest.error().found.empty(), "a plan that cannot be said names what is in the way");
@@ -281,7 +283,7 @@ void write_what_can_be_said(const espalier::Job& job, const espalier::Plan& plan
 void change_a_cluster(const espalier::Job& job) {
   // begin changes
   espalier::Cluster cluster = job.cluster;
-  const espalier::TraceFormat* counts = espalier::find_trace_format("counts");
+  const espalier::exchange::TraceFormat* counts = espalier::exchange::find_trace_format("counts");
   cluster.events = value_or_exit(counts->read({"spot.csv", "time_s,nodes\n0,1\n60,0\n90,1\n"})).events;
   for (const espalier::Seconds at : espalier::change_times(cluster))
     std::cout << at.count() << " s: " << espalier::state_at(cluster, at).away.size() << " nodes away\n";
@@ -293,16 +295,16 @@ void change_a_cluster(const espalier::Job& job) {
 
 void adapt_to_changes(const espalier::Job& job, const espalier::Plan& plan) {
   // begin adapt
-  espalier::Disturbance what;
+  espalier::adapt::Disturbance what;
   what.slow = {{"rank:3", 1.5}};
-  const espalier::WhatIf ladder = value_or_exit(espalier::what_if(job, plan, what, {}));
-  std::cout << espalier::to_text(ladder);
-  const espalier::Observation seen =
-      value_or_exit(espalier::load_observation(R"({"schema": "espalier.observation/1", "lost": []})", "obs.json"));
-  std::cout << espalier::to_text(value_or_exit(espalier::replan(job, plan, seen, {})));
+  const espalier::adapt::WhatIf ladder = value_or_exit(espalier::adapt::what_if(job, plan, what, {}));
+  std::cout << espalier::adapt::to_text(ladder);
+  const espalier::adapt::Observation seen =
+      value_or_exit(espalier::adapt::load_observation(R"({"schema": "espalier.observation/1", "lost": []})", "obs.json"));
+  std::cout << espalier::adapt::to_text(value_or_exit(espalier::adapt::replan(job, plan, seen, {})));
   espalier::Job spot = job;
   spot.cluster.events = espalier::preemptions(0, 1, espalier::Seconds(7200), espalier::Seconds(1800), espalier::Seconds(300), 1);
-  std::cout << espalier::to_text(value_or_exit(espalier::plan_over_time(spot, {})));
+  std::cout << espalier::adapt::to_text(value_or_exit(espalier::adapt::plan_over_time(spot, {})));
   // end adapt
   require(ladder.if_stay_ns && *ladder.if_stay_ns > ladder.before_ns, "a slow rank slows the plan down");
 }

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                  claimed.error().message());
     return 0;
   }
-  fuzz::expect(is_answer_to_change(text), "what is read is an answer to a change");
+  fuzz::expect(report::is_answer_to_change(text), "what is read is an answer to a change");
   fuzz::expect(!claimed->running.pipelines.empty(), "it names the plan that runs");
   for (const report::ClaimedChange& change : claimed->changes)
     for (const std::int64_t node : change.nodes) fuzz::expect(node >= 0, "nodes are numbered from 0");

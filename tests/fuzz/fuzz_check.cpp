@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::expect(!report.findings.empty(), "a check finds something");
   for (const Finding& f : report.findings)
     fuzz::expect(!f.name.empty() && !f.text.empty(), "a finding has a name and a text", f.name);
-  (void)to_text(report, "document");
-  (void)to_json(report, "document");
+  (void)report::to_text(report, "document");
+  (void)report::to_json(report, "document");
   return 0;
 }

@@ -10,17 +10,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string text(fuzz::text_of(data + 1, size - 1));
   constexpr const char* kDevices[] = {"h100-sxm-80gb", "l40s", "v100-sxm-16gb", "mi300x"};
-  const auto& formats = cluster_formats();
-  const ClusterFormat& format = formats[data[0] % formats.size()];
-  ClusterRequest request{"file", text, kDevices[(data[0] >> 4) % 4], data[0] & 0x40 ? 2 : 0,
-                         0,      0,    data[0] & 0x80 ? 2.0 : 1.0,   ""};
+  const auto& formats = exchange::cluster_formats();
+  const exchange::ClusterFormat& format = formats[data[0] % formats.size()];
+  exchange::ClusterRequest request{"file", text, kDevices[(data[0] >> 4) % 4], data[0] & 0x40 ? 2 : 0,
+                                   0,      0,    data[0] & 0x80 ? 2.0 : 1.0,   ""};
   const auto found = format.read(request);
   if (!found.ok()) {
     fuzz::expect_helpful(found.error());
     return 0;
   }
   fuzz::expect(found->cluster.devices() > 0, "an accepted cluster has devices");
-  const auto yaml = cluster_file(found->cluster, found->notes);
+  const auto yaml = exchange::cluster_file(found->cluster, found->notes);
   if (!yaml.ok()) {
     fuzz::expect_helpful(yaml.error());
     return 0;

@@ -10,9 +10,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace espalier;
   if (size == 0) return 0;
   const std::string text(fuzz::text_of(data + 1, size - 1));
-  const auto& formats = configuration_formats();
-  const ConfigurationFormat& format = formats[data[0] % formats.size()];
-  ConfigurationRequest request{"file", text, 16, {}, 0, 0, 0, "", nullptr};
+  const auto& formats = exchange::configuration_formats();
+  const exchange::ConfigurationFormat& format = formats[data[0] % formats.size()];
+  exchange::ConfigurationRequest request{"file", text, 16, {}, 0, 0, 0, "", nullptr};
   if (data[0] & 0x80) {  // as if set by the training script
     request.micro_batch = 1;
     request.sequence_length = 2048;

@@ -5,7 +5,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace espalier;
-  const auto seen = load_observation(fuzz::text_of(data, size), "obs.json");
+  const auto seen = adapt::load_observation(fuzz::text_of(data, size), "obs.json");
   if (!seen.ok()) {
     fuzz::expect_helpful(seen.error());
     return 0;
@@ -21,9 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   plan.pipelines.front().stages.resize(2);
   plan.pipelines.front().stages[0].devices = {{0, 2, 1}};
   plan.pipelines.front().stages[1].devices = {{2, 2, 1}};
-  Observation any_plan = *seen;
+  adapt::Observation any_plan = *seen;
   any_plan.plan.clear();  // a random hash never matches
-  const auto read_off = diagnose(job, plan, any_plan);
+  const auto read_off = adapt::diagnose(job, plan, any_plan);
   if (!read_off.ok()) {
     fuzz::expect_helpful(read_off.error());
     return 0;

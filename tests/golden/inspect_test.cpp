@@ -15,7 +15,7 @@ namespace {
 void inspect_model_file(const std::string& name) {
   const auto model = load_model_file(ESPALIER_SOURCE_DIR "/models/" + name + "/config.json");
   ASSERT_TRUE(model) << model.error().message();
-  golden::expect_golden("inspect_" + name + ".txt", inspect_model(*model));
+  golden::expect_golden("inspect_" + name + ".txt", report::inspect_model(*model));
 }
 
 TEST(Golden, InspectGpt2) { inspect_model_file("gpt2"); }
@@ -25,13 +25,14 @@ TEST(Golden, InspectCluster) {
   const auto cluster =
       load_cluster("{nodes: 2, devices_per_node: 4, device: a100-sxm-80gb, memory_limit: 60GiB}", "cluster.yaml");
   ASSERT_TRUE(cluster) << cluster.error().message();
-  golden::expect_golden("inspect_cluster.txt", inspect_cluster(*cluster));
+  golden::expect_golden("inspect_cluster.txt", report::inspect_cluster(*cluster));
 }
 
 TEST(Golden, InspectMixedCluster) {
   const auto cluster = load_cluster_file(ESPALIER_SOURCE_DIR "/examples/clusters/two-sites.yaml");
   ASSERT_TRUE(cluster) << cluster.error().message();
-  golden::expect_golden("inspect_mixed_cluster.txt", inspect_cluster(*cluster) + inspect_cluster_json(*cluster) + "\n");
+  golden::expect_golden("inspect_mixed_cluster.txt",
+                        report::inspect_cluster(*cluster) + report::inspect_cluster_json(*cluster) + "\n");
 }
 
 /// Uses round figures, so that the text can be checked against them.
@@ -122,14 +123,15 @@ PlannerResult layerwise_by_hand() {
 }
 
 TEST(Golden, BriefOfALayerwisePlan) { golden::expect_golden("brief_layerwise.txt", layerwise_by_hand().brief()); }
-TEST(Golden, ExplainOfALayerwisePlan) { golden::expect_golden("explain_layerwise.txt", explain(layerwise_by_hand())); }
+TEST(Golden, ExplainOfALayerwisePlan) { golden::expect_golden("explain_layerwise.txt", report::explain(layerwise_by_hand())); }
 TEST(Golden, CompareALayerwisePlan) {
-  golden::expect_golden("compare_layerwise.txt", compare({{"uniform.json", by_hand()}, {"layers.json", layerwise_by_hand()}}));
+  golden::expect_golden("compare_layerwise.txt",
+                        report::compare({{"uniform.json", by_hand()}, {"layers.json", layerwise_by_hand()}}));
 }
 TEST(Golden, Screen) { golden::expect_golden("screen.txt", by_hand().screen(80)); }
 TEST(Golden, ScreenOfALayerwisePlan) { golden::expect_golden("screen_layerwise.txt", layerwise_by_hand().screen(80)); }
 TEST(Golden, Brief) { golden::expect_golden("brief.txt", by_hand().brief()); }
-TEST(Golden, Explain) { golden::expect_golden("explain.txt", explain(by_hand())); }
+TEST(Golden, Explain) { golden::expect_golden("explain.txt", report::explain(by_hand())); }
 
 }  // namespace
 }  // namespace espalier

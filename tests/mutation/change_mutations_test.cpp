@@ -42,10 +42,10 @@ Plan plan_on(const Job& job, std::int32_t pp, ZeroStage zero) {
   return estimate(job, s, schedule).value().plan;
 }
 
-Answer ladder(const std::string& name, const Job& job, const Plan& plan, const Disturbance& what) {
-  ChangeOptions options;
+Answer ladder(const std::string& name, const Job& job, const Plan& plan, const adapt::Disturbance& what) {
+  adapt::ChangeOptions options;
   options.threads = 1;
-  const auto answer = what_if(job, plan, what, options);
+  const auto answer = adapt::what_if(job, plan, what, options);
   EXPECT_TRUE(answer.ok()) << name << ": " << (answer.ok() ? "" : answer.error().message());
   return {name, answer ? to_json(*answer, plan) : ""};
 }
@@ -54,19 +54,19 @@ const std::vector<Answer>& answers() {
   static const std::vector<Answer> all = [] {
     const Job four = job_on("{nodes: 4, devices_per_node: 2, device: a100-sxm-80gb}");
     const Plan shards = plan_on(four, 1, ZeroStage::optimizer), stages = plan_on(four, 4, ZeroStage::none);
-    Disturbance lost, replaced, slow, narrow;
+    adapt::Disturbance lost, replaced, slow, narrow;
     lost.lost = {"node:1"};
     replaced = lost;
     replaced.added = {{"a", 1}};
     slow.slow = {{"rank:3", 2.0}};
     narrow.links = {{"node:2", 0.2}};
     narrow.added = {{"a", 1}};
-    ChangeOptions options;
+    adapt::ChangeOptions options;
     options.threads = 1;
     std::vector<Answer> out = {
         ladder("storage", four, shards, lost), ladder("spare", four, plan_on(four, 2, ZeroStage::none), replaced),
         ladder("slow", four, plan_on(four, 2, ZeroStage::none), slow), ladder("narrow", four, stages, narrow)};
-    out.push_back({"survival", to_json(survive(four, stages, 2, options).value(), stages)});
+    out.push_back({"survival", to_json(adapt::survive(four, stages, 2, options).value(), stages)});
     return out;
   }();
   return all;
@@ -75,7 +75,7 @@ const std::vector<Answer>& answers() {
 /// Returns the findings under a recomputed digest; the old digest alone would reject all of them.
 std::vector<Finding> findings_of(const std::string& mutated) {
   const std::string text = resealed(base::read_json(mutated, "answer")->root);
-  const auto report = check_answer_to_change(text, "answer");
+  const auto report = report::check_answer_to_change(text, "answer");
   if (!report) return {{"reader", false, report.error().message()}};
   return report->findings;
 }

@@ -43,15 +43,16 @@ inline void walk(const Node& node, const std::string& path, std::vector<std::siz
 /// Returns the answer of `espalier check`; a document that cannot be read gives a report with one finding, "reader".
 inline CheckReport checked(const std::string& text) {
   const auto refused = [](const Error& error) { return CheckReport{{{"reader", false, error.message()}}}; };
-  if (is_answer_to_change(text)) {
-    const auto report = check_answer_to_change(text, "answer");
+  if (report::is_answer_to_change(text)) {
+    const auto report = report::check_answer_to_change(text, "answer");
     return report ? *report : refused(report.error());
   }
-  const auto document = read_plan_document(text, "document");
+  const auto document = report::read_plan_document(text, "document");
   if (!document) return refused(document.error());
   const auto job = job_of_plan(document->plan);
   if (!job) return refused(job.error());
-  const auto report = document->result ? check_result(*job, *document->result, text) : check_plan(*job, document->plan);
+  const auto report =
+      document->result ? report::check_result(*job, *document->result, text) : report::check_plan(*job, document->plan);
   return report ? *report : refused(report.error());
 }
 

@@ -87,23 +87,23 @@ void add_changes(std::vector<LeafDocument>& out) {
   const Job four = job_on(kEqual, "{limits: {tp: 2}}");
   const Plan shards = uniform_plan(four, 1, ZeroStage::optimizer), stages = uniform_plan(four, 4, ZeroStage::none),
              halves = uniform_plan(four, 2, ZeroStage::none);
-  ChangeOptions options;
+  adapt::ChangeOptions options;
   options.threads = 1;
-  Disturbance lost, slow, narrow;
+  adapt::Disturbance lost, slow, narrow;
   lost.lost = {"node:1"};
   slow.slow = {{"rank:3", 2.0}};
   narrow.links = {{"node:2", 0.2}};
   narrow.added = {{"a", 1}};
-  out.push_back({"what-if lost", to_json(what_if(four, shards, lost, options).value(), shards)});
-  out.push_back({"what-if slow", to_json(what_if(four, halves, slow, options).value(), halves)});
-  out.push_back({"what-if narrow", to_json(what_if(four, stages, narrow, options).value(), stages)});
-  out.push_back({"survive", to_json(survive(four, stages, 2, options).value(), stages)});
-  Observation seen, well;
+  out.push_back({"what-if lost", to_json(adapt::what_if(four, shards, lost, options).value(), shards)});
+  out.push_back({"what-if slow", to_json(adapt::what_if(four, halves, slow, options).value(), halves)});
+  out.push_back({"what-if narrow", to_json(adapt::what_if(four, stages, narrow, options).value(), stages)});
+  out.push_back({"survive", to_json(adapt::survive(four, stages, 2, options).value(), stages)});
+  adapt::Observation seen, well;
   seen.lost = {"node:2"};
   seen.steps = {{0.5, std::nullopt}};
   well.steps = {{0.5, std::nullopt}};
-  out.push_back({"replan", to_json(replan(four, halves, seen, options).value(), halves)});
-  out.push_back({"replan, nothing wrong", to_json(replan(four, halves, well, options).value(), halves)});
+  out.push_back({"replan", to_json(adapt::replan(four, halves, seen, options).value(), halves)});
+  out.push_back({"replan, nothing wrong", to_json(adapt::replan(four, halves, well, options).value(), halves)});
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ TEST(LeafMutation, AChangedPlanIsAnotherPlan) {
   const Node root = base::read_json(d.text, d.name)->root;
   const std::vector<Leaf> leaves = leaves_of(root);
   const std::vector<std::string> words = words_of(root, leaves);
-  const std::string hash = content_hash(read_plan_document(d.text, d.name)->plan);
+  const std::string hash = content_hash(report::read_plan_document(d.text, d.name)->plan);
   Engine engine(9);
   int others = 0;
   for (const Leaf& leaf : leaves) {
@@ -227,7 +227,7 @@ TEST(LeafMutation, AChangedPlanIsAnotherPlan) {
     const std::string text = base::to_json(changed);
     if (!checked(text).ok()) continue;
     ++others;
-    EXPECT_NE(content_hash(read_plan_document(text, d.name)->plan), hash) << leaf.path;
+    EXPECT_NE(content_hash(report::read_plan_document(text, d.name)->plan), hash) << leaf.path;
   }
   std::printf("plan: %zu leaves, %d of them make another sound plan\n", leaves.size(), others);
 }

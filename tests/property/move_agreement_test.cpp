@@ -62,9 +62,9 @@ void agree(const Job& job, const Plan& from, const Plan& to, const ClusterState&
   std::vector<std::int64_t> all(static_cast<std::size_t>(job.cluster.devices()));
   std::iota(all.begin(), all.end(), 0);
   const adapt::MoveScene scene{&job.model, find_engine(job.engine), job.training, &job.cluster, state, {}};
-  const Move m = adapt::move_of(scene, {&from, all}, {&to, all}).value();
+  const adapt::Move m = adapt::move_of(scene, {&from, all}, {&to, all}).value();
   check::MoveClaims claims{m.kept_bytes, m.peer_bytes, m.storage_bytes, m.lost_bytes, {}, 0, 0, 0, 0, 0};
-  for (const LinkLoad& link : m.links) claims.links.emplace_back(link.link, link.bytes);
+  for (const adapt::LinkLoad& link : m.links) claims.links.emplace_back(link.link, link.bytes);
   claims.transfer_ns = rounded(m.transfer_s);
   claims.storage_ns = rounded(m.storage_s);
   claims.rollback_ns = rounded(m.rollback_s);

@@ -22,7 +22,9 @@ Job scenario(const std::string& name) {
   return load_job_file(kSource + "/examples/clusters/scenarios/" + name + ".yaml", {}).value();
 }
 
-const Change& of(const WhatIf& answer, ActionKind kind) { return answer.actions[static_cast<std::size_t>(kind)]; }
+const adapt::Change& of(const adapt::WhatIf& answer, adapt::ActionKind kind) {
+  return answer.actions[static_cast<std::size_t>(kind)];
+}
 
 /// Compares three prices (without a replica, re-routed, planned again), and the time from which each beats
 /// the cheaper one.
@@ -32,12 +34,12 @@ TEST(Scenario, NineALostNode) {
   ASSERT_EQ(plan.strategy().tp, 8);
   ASSERT_EQ(plan.only_pipeline().schedule.stages, 4);
   ASSERT_EQ(plan.strategy().dp, 4);
-  Disturbance d;
+  adapt::Disturbance d;
   d.lost = {"node:5"};
-  const WhatIf answer = what_if(job, plan, d, {}).value();
+  const adapt::WhatIf answer = adapt::what_if(job, plan, d, {}).value();
   EXPECT_FALSE(answer.if_stay_ns.has_value());
-  const Change &dropped = of(answer, ActionKind::shift), &rerouted = of(answer, ActionKind::reroute),
-               &reshaped = of(answer, ActionKind::reshape);
+  const adapt::Change &dropped = of(answer, adapt::ActionKind::shift), &rerouted = of(answer, adapt::ActionKind::reroute),
+                      &reshaped = of(answer, adapt::ActionKind::reshape);
   ASSERT_TRUE(dropped.possible && rerouted.possible && reshaped.possible);
   // Three replicas take 171 micro-batches instead of 128, plus three of the pipeline: (171 + 3)/(128 + 3) = 1.33
   // times a step.
@@ -56,7 +58,7 @@ TEST(Scenario, NineALostNode) {
 /// Each of the C(16, 1) + C(16, 2) = 136 losses has a plan.
 TEST(Scenario, NineEveryLossOfTwo) {
   const Job job = scenario("09-a-lost-node");
-  const Survival answer = survive(job, espalier::plan(job, {}).value().plan, 2, {}).value();
+  const adapt::Survival answer = adapt::survive(job, espalier::plan(job, {}).value().plan, 2, {}).value();
   EXPECT_EQ(answer.losses, 136);
   EXPECT_EQ(answer.covered, 136);
   EXPECT_LE(answer.classes.size(), 20u);
@@ -68,10 +70,10 @@ TEST(Scenario, TenASpotTrace) {
   const Job job = scenario("10-a-spot-trace");
   std::int64_t changes = INT64_MAX;
   for (const double restart : {30.0, 300.0}) {
-    OverTimeOptions options;
+    adapt::OverTimeOptions options;
     options.change.move.restart_s = restart;
-    const OverTime answer = plan_over_time(job, options).value();
-    const TraceRun &still = answer.runs[0], &online = answer.runs[2], &best = answer.runs[3];
+    const adapt::OverTime answer = adapt::plan_over_time(job, options).value();
+    const adapt::TraceRun &still = answer.runs[0], &online = answer.runs[2], &best = answer.runs[3];
     EXPECT_GE(online.samples_per_s, still.samples_per_s);
     EXPECT_GE(best.samples_per_s, online.samples_per_s);
     EXPECT_LE(online.lost_s, answer.bound.lost_s());
@@ -89,23 +91,23 @@ TEST(Scenario, TenASpotTrace) {
 TEST(Scenario, ElevenANarrowUplink) {
   const Job job = scenario("11-a-narrow-uplink");
   const Plan plan = espalier::plan(job, {}).value().plan;
-  Disturbance d;
+  adapt::Disturbance d;
   d.links = {{"node:3", 0.5}};
-  const WhatIf answer = what_if(job, plan, d, {}).value();
+  const adapt::WhatIf answer = adapt::what_if(job, plan, d, {}).value();
   ASSERT_TRUE(answer.if_stay_ns.has_value());
   EXPECT_DOUBLE_EQ(answer.horizon_s, 1440);
   EXPECT_GE(*answer.if_stay_ns, answer.before_ns);
   EXPECT_LT(*answer.if_stay_ns, answer.before_ns * 105 / 100);
   // Staying loses 3 % of a step. A move that stops everything for half a minute pays after a quarter of an hour, and
   // the advice changes there.
-  const auto pays = of(answer, ActionKind::reshape).break_even_s;
+  const auto pays = of(answer, adapt::ActionKind::reshape).break_even_s;
   ASSERT_TRUE(pays.has_value());
   EXPECT_GT(*pays, 600);
-  EXPECT_EQ(answer.actions[answer.recommended].action, *pays < 1440 ? ActionKind::reshape : ActionKind::stay);
-  ChangeOptions brief;
+  EXPECT_EQ(answer.actions[answer.recommended].action, *pays < 1440 ? adapt::ActionKind::reshape : adapt::ActionKind::stay);
+  adapt::ChangeOptions brief;
   brief.horizon_s = *pays - 60;
-  const WhatIf before = what_if(job, plan, d, brief).value();
-  EXPECT_EQ(before.actions[before.recommended].action, ActionKind::stay);
+  const adapt::WhatIf before = adapt::what_if(job, plan, d, brief).value();
+  EXPECT_EQ(before.actions[before.recommended].action, adapt::ActionKind::stay);
 }
 
 /// The loss of one of eight interfaces leaves between 7/8, shared evenly, and 1/2, two devices on one. A bucket that
@@ -115,9 +117,9 @@ TEST(Scenario, TwelveALostInterfaceAndATokenBucket) {
   const Plan plan = espalier::plan(job, {}).value().plan;
   std::int64_t last = 0;
   for (const double factor : {1.0, 7.0 / 8, 0.5}) {
-    Disturbance d;
+    adapt::Disturbance d;
     d.links = {{"node:3", factor}};
-    const WhatIf answer = what_if(job, plan, d, {}).value();
+    const adapt::WhatIf answer = adapt::what_if(job, plan, d, {}).value();
     EXPECT_GE(*answer.if_stay_ns, last);
     EXPECT_LE(*answer.if_stay_ns, 2 * answer.before_ns);
     last = *answer.if_stay_ns;
@@ -155,7 +157,8 @@ TEST(Scenario, PublicTraces) {
                                                                                      {"parcae_gpt15b_trace_lh_80_90", "parcae"},
                                                                                      {"parcae_gpt15b_trace_ll_10_11", "parcae"},
                                                                                      {"sailor_a100_trace", "sailor"}}) {
-    const auto trace = find_trace_format(format)->read({file, text_of(kSource + "/data/traces/" + file + ".csv"), 0, 1});
+    const auto trace =
+        exchange::find_trace_format(format)->read({file, text_of(kSource + "/data/traces/" + file + ".csv"), 0, 1});
     ASSERT_TRUE(trace.ok()) << file << ": " << trace.error().message();
     Job job = spot;
     job.cluster =
@@ -167,9 +170,9 @@ TEST(Scenario, PublicTraces) {
                          ", \"devices_per_node\": 1, \"device\": \"v100-sxm-16gb\", \"inter_node\": {\"bandwidth\": \"10Gb/s\", "
                          "\"nics_per_node\": 1}}";
     job.cluster.events = trace->events;
-    const auto answer = plan_over_time(job, {});
+    const auto answer = adapt::plan_over_time(job, {});
     ASSERT_TRUE(answer.ok()) << file << ": " << answer.error().message();
-    const TraceRun &still = answer->runs[0], &online = answer->runs[2], &best = answer->runs[3];
+    const adapt::TraceRun &still = answer->runs[0], &online = answer->runs[2], &best = answer->runs[3];
     EXPECT_LE(online.lost_s, answer->bound.lost_s()) << file;
     EXPECT_GE(online.lost_s, best.lost_s * (1 - 1e-9)) << file;
     EXPECT_LE(online.lost_s, still.lost_s * (1 + 1e-9)) << file;

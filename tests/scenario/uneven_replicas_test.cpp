@@ -49,9 +49,9 @@ TEST(UnevenReplicas, AreSimulatedAndChecked) {
     const auto result = simulate(job, plan), equal = simulate(job, even);
     ASSERT_TRUE(result.ok()) << result.error().message();
     EXPECT_LT(result->prediction.iteration_ns, equal->prediction.iteration_ns);  // the V100s had most to do
-    const auto report = check_plan(job, plan, {});
+    const auto report = report::check_plan(job, plan, {});
     ASSERT_TRUE(report.ok()) << report.error().message();
-    EXPECT_TRUE(report->ok()) << to_text(*report, plan);
+    EXPECT_TRUE(report->ok()) << report::to_text(*report, plan);
   }
 }
 
@@ -117,9 +117,9 @@ TEST(UnevenReplicas, StagesThroughAGapAreChecked) {
   for (const Stage& stage : result->plan.only_pipeline().stages)
     for (const DeviceRange& range : stage.devices)
       for (std::int64_t n = 0; n < range.count; ++n) EXPECT_NE(job.cluster.node_of(range.first + n * range.stride), 1);
-  const auto report = check_plan(job, result->plan, {});
+  const auto report = report::check_plan(job, result->plan, {});
   ASSERT_TRUE(report.ok()) << report.error().message();
-  EXPECT_TRUE(report->ok()) << to_text(*report, result->plan);
+  EXPECT_TRUE(report->ok()) << report::to_text(*report, result->plan);
 }
 
 }  // namespace
