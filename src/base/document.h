@@ -155,6 +155,8 @@ std::optional<std::int64_t> parse_bytes(std::string_view text);
 std::optional<double> parse_bandwidth(std::string_view text);
 std::optional<double> parse_duration(std::string_view text);
 
+/// Returns the edit distance: insertions, deletions, substitutions and swaps of neighbours count 1.
+std::size_t edit_distance(std::string_view a, std::string_view b);
 /// Returns the candidate closest to `word` by edit distance, if it is close enough to suggest.
 std::optional<std::string> did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 /// Returns a hint: `did you mean "a"?`, or `did you mean "a", "b" or "c"?` if several candidates begin with the word.

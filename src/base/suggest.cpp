@@ -84,7 +84,9 @@ bool synonyms(const std::string& a, const std::string& b) {
   });
 }
 
-std::size_t edit_distance(const std::string& a, const std::string& b) {
+}  // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), current(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -100,8 +102,6 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   }
   return last[b.size()];
 }
-
-}  // namespace
 
 std::optional<std::string> did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   if (word.empty() || word.size() > kLongestWord) return std::nullopt;

@@ -6,6 +6,7 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "cluster/device_choice.h"
 #include "plan/engine.h"
 
 namespace espalier::calibrate {
@@ -51,7 +52,7 @@ Result<std::string> resolve_device(const std::string& name) {
   const auto close = begin.empty() ? base::did_you_mean(name, all) : std::nullopt;
   return Error{ErrorKind::usage, "--base",
                begin.empty() ? cat("\"", name, "\"") : cat("\"", name, "\", which could be any of ", base::joined(begin)),
-               begin.empty() ? cat("a device of the catalogue: ", base::joined(all)) : "one of them",
+               begin.empty() ? cat("a device of the catalogue: ", base::joined(cluster::devices_near(name))) : "one of them",
                close ? cat("did you mean ", *close, "?") : "choose one of these names"};
 }
 

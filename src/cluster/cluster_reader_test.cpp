@@ -312,6 +312,16 @@ TEST(MixedForm, OneGroupIsHomogeneous) {
   EXPECT_EQ(grouped.inter, plain.inter);
 }
 
+TEST(Errors, UnknownDevicesListTheNearestFirst) {
+  EXPECT_THAT(failure("{nodes: 1, device: h100-smx-80gb}"),
+              testing::AllOf(HasSubstr("of the catalogue: h100-sxm-80gb, h100-"), HasSubstr("did you mean h100-sxm-80gb?")));
+  EXPECT_THAT(failure("{nodes: 1, device: h1000}"),
+              HasSubstr("did you mean h100-500w, h100-nvl, h100-sxm-80gb, h100-pcie-80gb?"));
+  EXPECT_THAT(failure("{nodes: 1, device: mi400}"), HasSubstr("of the catalogue: mi300x, mi325x, mi355x, a10, "));
+  EXPECT_THAT(failure("{nodes: 1, device: tpu-v7}"), HasSubstr("of the catalogue: tpu-v5e, tpu-v5p, tpu-v6e, "));
+  EXPECT_THAT(failure("{nodes: 1, device: gaudi-3}"), HasSubstr("of the catalogue: a10, a100-pcie-40gb, "));
+}
+
 TEST(Errors, SayWhereWhatAndWhatNext) {
   EXPECT_THAT(failure("{nodes: 1, device: h100}"), HasSubstr("did you mean h100-500w, h100-nvl, h100-pcie-80gb, h100-sxm-80gb?"));
   EXPECT_THAT(failure("{nodes: 1, device: a100-sxm-80g}"), HasSubstr("a100-sxm-80gb"));

@@ -20,6 +20,8 @@ struct ChosenDevice {
 
 /// Reads the key `device` of a group.
 ChosenDevice read_device(base::Reader& reader, std::vector<std::string>& notes);
+/// Returns all devices of the catalogue: those with the most similar names first, then those of the same maker.
+std::vector<std::string> devices_near(std::string_view name);
 /// Returns the source of a device's figure; "default" if none is stated.
 std::string source_of(const DeviceKind& device, std::string_view field);
 
