@@ -123,6 +123,7 @@ Assertion read_assertion(Reader& r) {
   out.says = r.required_string("says");
   out.source = r.required_string("source");
   if (r.has("hint")) out.hint = r.required_string("hint");
+  if (r.has("adjust")) out.adjust = r.required_string("adjust");
   out.when = texts(r, "when");
   out.needs = texts(r, "needs");
   r.finish();
@@ -174,6 +175,12 @@ const AssertionTable& assertion_table(std::string_view format) {
 
 namespace {
 
+/// Computes the derived names from the other values.
+void derive(const AssertionTable& table, Values& values) {
+  for (const auto& [name, what] : table.derived)
+    if (const auto value = sum_of(values, words_of(what))) values[name] = std::to_string(*value);
+}
+
 /// Returns the values of the terms: defaults, the settings, and derived names.
 Values values_of(const AssertionTable& table, const ConfigurationRequest& request, const std::vector<Setting>& settings) {
   Values values(table.defaults.begin(), table.defaults.end());
@@ -187,9 +194,37 @@ Values values_of(const AssertionTable& table, const ConfigurationRequest& reques
     values[setting.key] = setting.value;
     if (setting.key.starts_with("no_") && !switched_off(setting.value)) values[setting.key.substr(3)] = "False";
   }
-  for (const auto& [name, what] : table.derived)
-    if (const auto value = sum_of(values, words_of(what))) values[name] = std::to_string(*value);
+  derive(table, values);
   return values;
+}
+
+/// Returns the nearest values below and above the key's present one: "--tensor-model-parallel-size 2 or 4 would do".
+/// They divide the number of devices and break no rule that would adjust the key. Empty: there are none.
+std::string nearest_values(const AssertionTable& table, const Values& values, const std::string& key, std::int64_t devices) {
+  const auto present = value_of(values, key);
+  if (!present) return "";
+  const auto would_do = [&](std::int64_t value) {
+    Values changed = values;
+    changed[key] = std::to_string(value);
+    derive(table, changed);
+    return devices % value == 0 && std::none_of(table.assertions.begin(), table.assertions.end(), [&](const Assertion& rule) {
+             return rule.adjust == key && is_broken(rule, changed);
+           });
+  };
+  std::vector<std::string> found;
+  for (std::int64_t value = std::min(*present - 1, devices); value >= 1 && found.empty(); --value)
+    if (would_do(value)) found.push_back(std::to_string(value));
+  const std::size_t below = found.size();
+  for (std::int64_t value = std::max<std::int64_t>(1, *present + 1); value <= devices && found.size() == below; ++value)
+    if (would_do(value)) found.push_back(std::to_string(value));
+  ESPALIER_CHECK(below <= 1 && found.size() <= 2);
+  if (found.empty()) return "";
+  std::string flag = key;
+  if (table.format == "megatron-args") {
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    flag.insert(0, "--");
+  }
+  return cat(flag, " ", base::joined(found, " or "), " would do");
 }
 
 }  // namespace
@@ -207,6 +242,7 @@ Status broken_assertions(const AssertionTable& table, const ConfigurationRequest
     add(broken, rule.id);
     add(expected, cat(rule.says, " (", rule.source, ")"));
     add(hints, rule.hint);
+    if (!rule.adjust.empty()) add(hints, nearest_values(table, values, rule.adjust, request.devices));
   }
   if (broken.empty()) return {};
   return Error{ErrorKind::check_failed, request.name, cat("settings that violate ", broken),

@@ -27,6 +27,7 @@ struct Assertion {
   std::string says;    ///< the framework's demand, for messages
   std::string source;  ///< "megatron/training/arguments.py:990"
   std::string hint;
+  std::string adjust;  ///< key of a degree: the hint names its nearest values that break no rule with this key
   std::vector<std::string> when, needs;
 };
 struct AssertionTable {

@@ -145,6 +145,20 @@ TEST(Assertions, TermsAreArithmetic) {
   EXPECT_TRUE(broken_assertions(table, on_eight({"tp"}), {{"tp", "3", 1, 0}}).ok());  // ignored
 }
 
+// 24 heads on eight devices: tp 3 divides the heads and not the devices, tp 5 neither.
+TEST(Assertions, DegreesHaveNearestValues) {
+  const AssertionTable table = table_of(
+      "      - {id: H, says: divides, adjust: tp, when: [], needs: [heads % tp = 0, tp % heads = 0], source: \"x.py:1\"}\n");
+  const auto hint = [&](const char* heads, const char* tp) {
+    const auto broken = broken_assertions(table, on_eight(), {{"heads", heads, 1, 0}, {"tp", tp, 1, 0}});
+    return broken.ok() ? "none" : broken.error().hint;
+  };
+  EXPECT_EQ(hint("24", "3"), "none");
+  EXPECT_EQ(hint("24", "5"), "--tp 4 or 8 would do");
+  EXPECT_EQ(hint("7", "16"), "--tp 1 would do");
+  EXPECT_EQ(hint("2", "3"), "--tp 2 or 4 would do");
+}
+
 TEST(Assertions, FlagsAreOnOrOff) {
   const AssertionTable table = table_of("      - {id: A, says: a, when: [a, \"!b\"], needs: [c, kind = full], source: s}\n");
   const auto broken = [&](std::vector<Setting> settings) { return !broken_assertions(table, on_eight(), settings).ok(); };

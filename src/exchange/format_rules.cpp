@@ -47,8 +47,10 @@ std::optional<FormatFault> fault_of_rows(std::string_view prefix, std::span<cons
                                          const Plan& plan, const Pipeline& pipeline) {
   for (const FormatRow& row : rows) {
     ESPALIER_CHECK(row.found != nullptr && !row.expected.empty());  // a rule has a check and a demand
-    if (std::string found = row.found(job, plan, pipeline); !found.empty())
-      return FormatFault{cat(prefix, "-", row.name), std::move(found), std::string(row.expected), std::string(row.hint)};
+    std::string found = row.found(job, plan, pipeline);
+    if (found.empty()) continue;
+    return FormatFault{cat(prefix, "-", row.name), std::move(found), std::string(row.expected),
+                       row.hint_for != nullptr ? row.hint_for(job, pipeline) : std::string(row.hint)};
   }
   return std::nullopt;
 }

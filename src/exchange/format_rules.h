@@ -25,6 +25,8 @@ struct FormatRow {
   std::string (*found)(const Job& job, const Plan& plan, const Pipeline& pipeline) = nullptr;
   std::string_view expected;
   std::string_view hint = {};  ///< empty: the engine finds a plan of its own
+  /// Returns a hint for this plan, in place of `hint`. Null: there is none.
+  std::string (*hint_for)(const Job& job, const Pipeline& pipeline) = nullptr;
 };
 
 /// Holds the rows of a format whose files have one strategy for all layers.

@@ -118,6 +118,15 @@ TEST(FormatRules, TheEngineIsAskedFirst) {
   }
 }
 
+TEST(FormatRules, ACutNamesTheNearestEvenOnes) {
+  const Exporter& torchtitan = *find_exporter("torchtitan");
+  Case c = sound_for(torchtitan, true);
+  breaks().at("CUT")(c);
+  const auto fault = torchtitan.fault(c.job, c.plan);
+  ASSERT_TRUE(fault);
+  EXPECT_THAT(fault->hint, testing::StartsWith("with --set search.fix.pp=2 the 32 blocks can be cut evenly"));
+}
+
 TEST(FormatRules, EveryIdRefusesAPlanWhereAnotherIsAccepted) {
   const auto all = breaks();
   std::size_t seen = 0;

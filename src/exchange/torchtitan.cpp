@@ -73,10 +73,33 @@ std::string uncut(const Job& job, const Plan&, const Pipeline& pipeline) {
   const std::vector<std::int64_t> blocks = blocks_of_chunks(job, pipeline);
   return schedule.stages > 1 && !titan_cut(blocks, usual_stages(schedule)) ? cat("stages of ", listed(blocks), " blocks") : "";
 }
+
+/// Names the nearest pipeline degrees whose stages have equally many blocks.
+std::string even_cuts(const Job& job, const Pipeline& pipeline) {
+  const std::int64_t present = pipeline.schedule.stages, devices = job.cluster.devices();
+  ESPALIER_CHECK(present > 1 && devices >= present);  // one stage has no cut
+  const auto even = [&](std::int64_t pp) {
+    return devices % pp == 0 && job.model.blocks() % (pp * pipeline.schedule.virtual_stages) == 0;
+  };
+  std::vector<std::string> degrees;
+  for (std::int64_t pp = present - 1; pp > 1 && degrees.empty(); --pp)
+    if (even(pp)) degrees.push_back(std::to_string(pp));
+  const std::size_t below = degrees.size();
+  for (std::int64_t pp = present; pp <= devices && degrees.size() == below; ++pp)
+    if (even(pp)) degrees.push_back(std::to_string(pp));
+  if (degrees.empty()) degrees.emplace_back("1");
+  return cat("with --set search.fix.pp=", base::joined(degrees, " or "), " the ", job.model.blocks(),
+             " blocks can be cut evenly; the format torchtitan-recipe writes any stages");
+}
+
 /// These rows apply to the command line. In Python, stages are lists of modules.
 constexpr std::array kFlagRows = {
-    FormatRow{"CUT", "stages differ as the layers which first and last have less", uncut,
-              "stages that differ as the layers which first and last have less, or export torchtitan-recipe"},
+    FormatRow{"CUT",
+              "stages differ as the layers which first and last have less",
+              uncut,
+              "stages that differ as the layers which first and last have less",
+              {},
+              even_cuts},
 };
 
 constexpr FormatRows kTorchtitanRows = {kTorchtitan, kTorchtitan, kTorchtitanPrefix, kFlagRows};
