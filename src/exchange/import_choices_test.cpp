@@ -241,6 +241,13 @@ std::string llama_path() {
   return path;
 }
 
+TEST(Inputs, AnErrorAboutAnOverrideNamesIt) {
+  const auto none = devices_of({"", cluster_path(), {"cluster.nodes=0"}});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().where, "--set cluster.nodes=0");
+  EXPECT_EQ(*devices_of({"", cluster_path(), {"cluster.nodes=3", "training.tokens=1"}}), 24);
+}
+
 /// Checks that the format's own export of the configuration is imported unchanged.
 void comes_back(const std::string& engine, const std::string& exporter, const char* importer, const Strategy& s,
                 const Schedule& schedule) {

@@ -196,36 +196,41 @@ const ConfigurationFormat* find_configuration_format(std::string_view name) {
 
 namespace {
 
-/// Returns the text of an input with the --set values for it applied.
-Result<std::string> input_text(const std::string& file, const char* key, const ConfigurationInputs& inputs, std::string& path) {
+/// Returns the text of an input with the overrides for it applied.
+Result<std::string> input_text(const std::string& file, const char* key, const std::vector<job::Override>& overrides,
+                               std::string& path) {
   const auto found = job::find_input_file(file, key, "", cat("--", key));
   if (!found) return found.error();
   path = *found;
   auto text = base::read_file(path);
-  if (!text || inputs.overrides.empty()) return text;
+  if (!text || overrides.empty()) return text;
   auto document = base::read_yaml(*text, path);
   if (!document) return document.error();
-  for (const std::string& override : inputs.overrides) {
-    const auto change = job::parse_override(override);
-    if (!change) return change.error();
-    if (change->path.size() < 2 || change->path.front() != key) continue;
-    if (Status status = job::apply_override(document->root, *change, 1); !status.ok()) return status.error();
+  for (const job::Override& change : overrides) {
+    if (change.path.size() < 2 || change.path.front() != key) continue;
+    if (Status status = job::apply_override(document->root, change, 1); !status.ok()) return status.error();
   }
   return base::to_json(document->root);
 }
 
 Result<Cluster> cluster_of(const ConfigurationInputs& inputs) {
+  const auto overrides = job::parse_overrides(inputs.overrides);
+  if (!overrides) return overrides.error();
   std::string path;
-  const auto text = input_text(inputs.cluster, "cluster", inputs, path);
+  const auto text = input_text(inputs.cluster, "cluster", *overrides, path);
   if (!text) return text.error();
-  return load_cluster(*text, path, std::filesystem::path(path).parent_path().string());
+  auto cluster = load_cluster(*text, path, std::filesystem::path(path).parent_path().string());
+  if (!cluster) return job::blame_override(cluster.error(), *overrides);
+  return cluster;
 }
 
 /// Reads layers and fields of the model. For a model that cannot be read, job_of reports the error.
 void take_model(const ConfigurationInputs& inputs, ConfigurationRequest& request) {
   request.model_state = ConfigurationRequest::ModelState::given;
+  const auto overrides = job::parse_overrides(inputs.overrides);
+  if (!overrides) return;
   std::string path;
-  const auto text = input_text(inputs.model, "model", inputs, path);
+  const auto text = input_text(inputs.model, "model", *overrides, path);
   if (!text) return;
   const auto document = base::read_json(*text, path);
   if (!document) return;

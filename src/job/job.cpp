@@ -297,35 +297,6 @@ Result<std::shared_ptr<const Calibration>> read_calibration_key(base::Reader& jo
   return calibration;
 }
 
-/// Returns the rest of `where` after the JSON path `path`, such as "" or ".zero". Returns nothing where `where` is
-/// not at or below it.
-std::optional<std::string> below_path(const std::string& where, const std::string& path) {
-  const std::size_t at = where.find("($" + path);
-  if (at == std::string::npos) return std::nullopt;
-  const std::size_t next = at + 2 + path.size();  // the string ends with ")" at the latest
-  if (where[next] != ')' && where[next] != '.') return std::nullopt;
-  return where.substr(next, where.rfind(')') - next);
-}
-
-/// Reports an error about a value from the command line at its override, instead of a place in the file. The last
-/// override of a path counts.
-Error blame_override(Error error, const std::vector<Override>& overrides) {
-  for (auto it = overrides.rbegin(); it != overrides.rend(); ++it) {
-    const Override& change = *it;
-    std::string whole, below;  // $.cluster.nodes in the job; $.nodes in the cluster's own file
-    for (std::size_t i = 0; i < change.path.size(); ++i) {
-      whole.append(".").append(change.path[i]);
-      if (i > 0) below.append(".").append(change.path[i]);
-    }
-    auto rest = below_path(error.where, whole);
-    if (!rest && !below.empty()) rest = below_path(error.where, below);
-    if (!rest) continue;
-    error.where = "--set " + change.text + (rest->empty() ? "" : " ($" + whole + *rest + ")");
-    break;
-  }
-  return error;
-}
-
 /// Reports a file of another kind, given by mistake: a plan or another answer of ours, a model's config.json, a
 /// cluster.
 Status another_document(const base::Reader& reader) {
@@ -380,16 +351,6 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   job.notes = notes_of(job);
   check_job(job);
   return job;
-}
-
-Result<std::vector<Override>> parse_overrides(const std::vector<std::string>& texts) {
-  std::vector<Override> out;
-  for (const std::string& text : texts) {
-    auto change = parse_override(text);
-    if (!change) return change.error();
-    out.push_back(std::move(change).value());
-  }
-  return out;
 }
 
 }  // namespace

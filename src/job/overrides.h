@@ -21,8 +21,12 @@ struct Override {
 };
 
 Result<Override> parse_override(const std::string& text);
+Result<std::vector<Override>> parse_overrides(const std::vector<std::string>& texts);
 /// Applies a change. `depth` counts the path elements already walked (1 when `root` is the file that the first
 /// element names).
 Status apply_override(base::Node& root, const Override& change, std::size_t depth = 0);
+/// Reports an error about a value from the command line at its override, instead of a place in the file. The last
+/// override of a path counts. An error elsewhere in a file keeps its place, and names an override whose value it gives.
+Error blame_override(Error error, const std::vector<Override>& overrides);
 
 }  // namespace espalier::job

@@ -60,6 +60,34 @@ TEST(Overrides, PathsThatLeadNowhereSayWhere) {
   EXPECT_THAT(changed("{a: 7}", "a.b=3"), HasSubstr("\"b\" below 7"));
 }
 
+/// Returns the place of an error at `where` after these changes.
+std::string blamed(const std::string& where, const std::vector<std::string>& changes, const std::string& found = "0",
+                   const std::string& expected = "an integer") {
+  std::vector<Override> overrides;
+  for (const std::string& text : changes) overrides.push_back(parse_override(text).value());
+  return blame_override(Error{ErrorKind::bad_input, where, found, expected, ""}, overrides).where;
+}
+
+TEST(Overrides, AnErrorAboutAnOverrideNamesIt) {
+  EXPECT_EQ(blamed("job.yaml:2:3 ($.cluster.nodes)", {"cluster.nodes=0"}), "--set cluster.nodes=0");
+  EXPECT_EQ(blamed("c.yaml:1:8 ($.nodes)", {"cluster.nodes=1", "cluster.nodes=0"}), "--set cluster.nodes=0");
+  EXPECT_EQ(blamed("job.yaml ($.model):1:64 ($.n_head)", {"model.n_head=5"}), "--set model.n_head=5");
+  EXPECT_EQ(blamed("c.yaml:1:8 ($.groups[0].nodes)", {"cluster.groups.0.nodes=0"}), "--set cluster.groups.0.nodes=0");
+  EXPECT_EQ(blamed("c.yaml:1:2 ($.groups[0].device)", {"cluster.groups=[{nodes: 1}]"}),
+            "--set cluster.groups=[{nodes: 1}] ($.cluster.groups.0.device)");
+  EXPECT_EQ(blamed("c.yaml:1:1 ($.intra_node.0)", {"cluster.intra_node.0.latency=3"}, "the unknown key \"0\""),
+            "--set cluster.intra_node.0.latency=3");
+}
+
+TEST(Overrides, AnErrorElsewhereKeepsItsPlace) {
+  EXPECT_EQ(blamed("c.yaml:1:8 ($.nodes)", {"cluster.device=t4"}), "c.yaml:1:8 ($.nodes)");
+  EXPECT_EQ(blamed("c.yaml:1:8 ($.nodes)", {"cluster.nodes_more=1"}), "c.yaml:1:8 ($.nodes)");
+  EXPECT_EQ(blamed("strategy", {"cluster.nodes=3"}), "strategy");
+  EXPECT_EQ(blamed("config.json:1:4 ($.num_key_value_heads)", {"model.num_attention_heads=7"}, "num_key_value_heads = 8",
+                   "a divisor of num_attention_heads = 7"),
+            "config.json:1:4 ($.num_key_value_heads) with --set model.num_attention_heads=7");
+}
+
 // The first element names the file that the root was read from.
 TEST(Overrides, DepthSkipsWhatWasWalked) {
   auto document = base::read_yaml("{hidden_size: 8}", "config.json");
