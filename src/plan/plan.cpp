@@ -150,24 +150,47 @@ std::vector<StrategyCount> counted(const Pipeline& pipeline, std::int32_t last_l
   return counts;
 }
 
-std::string layerwise_label(const Pipeline& pipeline, std::int32_t last_layer) {
+/// Returns the first layer under a strategy of the pipeline.
+std::int32_t first_layer_of(const Strategy& strategy, const Pipeline& pipeline, std::int32_t last_layer) {
+  std::int32_t first = last_layer;
+  for (const Stage& stage : pipeline.stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRun& run : layer_runs(chunk, last_layer))
+        if (run.strategy == strategy) first = std::min(first, run.first);
+  return first;
+}
+
+/// Returns the strategies that a label names, in the order of the layers: all of a few, otherwise the most frequent.
+std::vector<StrategyCount> named_of(std::vector<StrategyCount> counts, const Pipeline& pipeline, std::int32_t last_layer) {
   constexpr std::size_t kShown = 4;
+  // If only one strategy remains, it is named: the line would not be shorter without its name.
+  if (counts.size() > kShown + 1) counts.resize(kShown);
+  std::vector<std::pair<std::int32_t, StrategyCount>> placed;
+  for (StrategyCount& count : counts) {
+    const std::int32_t first = first_layer_of(count.strategy, pipeline, last_layer);
+    placed.emplace_back(first, std::move(count));
+  }
+  std::stable_sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<StrategyCount> named;
+  for (auto& [first, count] : placed) named.push_back(std::move(count));
+  return named;
+}
+
+std::string layerwise_label(const Pipeline& pipeline, std::int32_t last_layer) {
   const Schedule& schedule = pipeline.schedule;
   std::string out = cat("layer-wise ", pipeline_label(schedule));
   if (schedule.stages > 1) out += cat(" ", to_string(schedule.kind));
   out += cat(" ", schedule.microbatches, "×", pipeline.samples_per_microbatch(), " samples", overlap_label(any_overlap(pipeline)),
              ":");
   const std::vector<StrategyCount> counts = counted(pipeline, last_layer);
-  // If only one strategy remains, it is named: the line would not be shorter without its name.
-  const std::size_t named = counts.size() <= kShown + 1 ? counts.size() : kShown;
+  const std::vector<StrategyCount> named = named_of(counts, pipeline, last_layer);
   std::int32_t others = 0;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (i < named)
-      out += cat(i == 0 ? " " : ", ", label(counts[i].strategy), " ×", counts[i].layers);
-    else
-      others += counts[i].layers;
+  for (const StrategyCount& count : counts) others += count.layers;
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    out += cat(i == 0 ? " " : ", ", label(named[i].strategy), " ×", named[i].layers);
+    others -= named[i].layers;
   }
-  if (named < counts.size()) out += cat(", ", counts.size() - named, " others ×", others);
+  if (named.size() < counts.size()) out += cat(", ", counts.size() - named.size(), " others ×", others);
   return out;
 }
 

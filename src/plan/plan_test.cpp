@@ -138,7 +138,7 @@ TEST(StrategyCounts, MostLayersFirst) {
 TEST(PlanText, LayerwisePlansAreSpelledOut) {
   Plan plan = layerwise();
   EXPECT_FALSE(plan.uniform());
-  EXPECT_EQ(plan.label(), "layer-wise PP2 1f1b 8×4 samples overlap:p2p: TP4 ×5, TP2·DP2 ZeRO-1 ×2, TP2·DP2 ZeRO-1 +recompute ×1");
+  EXPECT_EQ(plan.label(), "layer-wise PP2 1f1b 8×4 samples overlap:p2p: TP2·DP2 ZeRO-1 ×2, TP2·DP2 ZeRO-1 +recompute ×1, TP4 ×5");
   EXPECT_NE(plan.canonical_text().find(" | "), std::string::npos);
   // The label names four of seven strategies.
   Strategy s = plan.only_pipeline().stages[1].chunks[0].ranges[0].strategy;
