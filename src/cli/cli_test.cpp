@@ -159,6 +159,12 @@ TEST_F(Cli, EstimateHasTheDefaultsOfTheEngine) {
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("\"zero\": 3"));
   EXPECT_THAT(r.out, HasSubstr("\"param_gather\": true"));
+  const Ran flag = call({"estimate", file("job.yaml"), "--json", "--engine", "fsdp2"});
+  EXPECT_EQ(flag.code, 0) << flag.err;
+  EXPECT_EQ(flag.out.substr(0, flag.out.find("\"timing\"")), r.out.substr(0, r.out.find("\"timing\"")));
+  const Ran unknown = call({"estimate", file("job.yaml"), "--engine", "fsdp3"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("--engine: found \"fsdp3\""));
   const Ran plain = call({"estimate", file("job.yaml"), "--json"});
   EXPECT_EQ(plain.code, 0) << plain.err;
   EXPECT_THAT(plain.out, HasSubstr("\"zero\": 0"));

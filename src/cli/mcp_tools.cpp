@@ -47,6 +47,7 @@ Tool estimate_tool() {
           "an answer with \"fits\": false.",
           {job_document()},
           {overrides(),
+           {"engine", Type::text, "--engine", "predict for this engine, with its defaults, instead of the job's"},
            {"configuration", Type::flags, "",
             "flags of `espalier estimate`: [\"--tp\", \"4\", \"--pp\", \"2\", \"--zero\", \"1\", \"--micro-batch\", \"2\"]"}},
           {"espalier.result/2"}};

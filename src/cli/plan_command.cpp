@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements espalier plan JOB.yaml. It searches the space of the job, and prints the fastest plan that fits and why.
 // It prints a table with --sweep, and a size of the cluster with --deadline and --budget.
-#include <algorithm>
 #include <charconv>
 #include <optional>
 
 #include "base/document.h"
 #include "base/format.h"
-#include "cli/command.h"
+#include "cli/engine_flag.h"
 #include "cli/plan_long_run.h"
 #include "cli/plan_objective.h"
 #include "cli/plan_over_time.h"
@@ -15,9 +14,7 @@
 #include "cli/search_hooks.h"
 #include "cli/sweep.h"
 #include "espalier/documents.h"
-#include "espalier/engines.h"
 #include "espalier/text.h"
-#include "plan/engine.h"
 #include "report/brief_text.h"
 #include "report/phase_text.h"
 
@@ -35,19 +32,6 @@ struct PlanFlags {
   std::string engine;  ///< value of --engine; empty: the job's
   bool no_options = false;
 };
-
-/// Lists engines and their options, for the help of --engine.
-std::string engines_help() {
-  std::string out =
-      "plan for this engine, and report what its rules cost against the best plan without them. NAME+OPTION enables a mode:";
-  std::vector<std::string> options;
-  for (const EngineModel& engine : engine_catalogue())
-    for (const EngineOption& option : engine.options)
-      if (const std::string word = base::cat(option.name, option.numerics ? " (numerics)" : "");
-          std::find(options.begin(), options.end(), word) == options.end())
-        options.push_back(word);
-  return base::cat(out, " ", base::joined(options));
-}
 
 /// Returns "1%", "1 %" or "0.01" as a share; nothing for anything else.
 std::optional<double> share_of(std::string text) {
@@ -122,11 +106,7 @@ int run_plan(Context& context, const PlanFlags& flags) {
 Result<PlanFlags> for_engine(const PlanFlags& flags) {
   PlanFlags out = flags;
   if (flags.engine.empty()) return out;
-  const std::vector<std::string> known = engine_names();
-  if (std::find(known.begin(), known.end(), base_engine(flags.engine)) == known.end())
-    return Error{ErrorKind::usage, "--engine", base::cat("\"", flags.engine, "\""), base::cat("one of ", base::joined(known)),
-                 engine_suggestion(flags.engine)};
-  out.job.overrides.push_back("engine=" + flags.engine);
+  if (Status status = take_engine(flags.engine, out.job); !status.ok()) return status.error();
   out.options.restriction = flags.sweep.axes.empty();
   return out;
 }
@@ -146,12 +126,6 @@ int run_command(Context& context, const PlanFlags& flags) {
   const auto options = options_of(asked);
   if (!options) return fail(context, options.error());
   return run_sweep(context, asked.job, asked.sweep, *options, network_of(asked.network), asked.output);
-}
-
-std::string engine_help() {
-  std::string out = "engines:";
-  for (const std::string& name : engine_names()) out.append(" ").append(name);
-  return out;
 }
 
 }  // namespace
@@ -179,7 +153,8 @@ void add_plan_command(Command& app, Context& context) {
   command->add_flag(
       "--simple{1%}", flags->simple,
       "choose the simplest plan that is at most this much slower than the fastest (--simple=2%; without a value: 1%)");
-  command->add_option("--engine", flags->engine, engines_help())->type_name("NAME");
+  add_engine_flag(*command, flags->engine,
+                  "plan for this engine, and report what its rules cost against the best plan without them");
   command->add_flag("--no-options", flags->no_options, "do not report what the engine's options would gain");
   command->add_flag("--engines", flags->options.engines,
                     "also report the best plan of every engine, its time and loss, or why it has none");
@@ -198,7 +173,7 @@ void add_plan_command(Command& app, Context& context) {
   command->add_option("--csv", flags->sweep.csv, "with --sweep: also write the table here as CSV")->type_name("FILE");
   add_question_flags(*command, flags->questions);
   add_common_flags(*command, context);
-  command->footer(engine_help());
+  command->footer(engines_help());
   command->callback([&context, flags] { context.exit_code = run_command(context, *flags); });
 }
 
