@@ -16,6 +16,7 @@ match the program:
   mixed examples    docs/clusters.md, answers on unlike devices against baselines (with a binary)
   library           docs/library.md = the marked pieces of tests/consumer/main.cpp, which is built against the installed
                     package and run
+  python            docs/python.md: every function of the package with its parameters and defaults; the table has them all
   pages             docs/learn and docs/how-to: runs every command; every output block is what it prints
                     (page_commands.py; with a binary)
   help              docs/reference/cli.md = `--help` of every command (with a binary)
@@ -36,6 +37,7 @@ import tempfile
 import textwrap
 
 import page_commands
+import python_signatures
 import worked_example
 
 STRING = r'"(?:[^"\\]|\\.)*"'
@@ -243,6 +245,16 @@ class Pages:
         for name, code in pieces:
             self.hold("docs/library.md", f"library {name}", "```cpp\n" + textwrap.dedent(code).rstrip() + "\n```")
 
+    def python(self):
+        found = python_signatures.signatures(self.root)
+        if len(found) < 20:
+            self.bad.append(f"python/espalier: only {len(found)} functions; has the package changed?")
+        text = (self.root / "docs/python.md").read_text(encoding="utf-8")
+        listed = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", text, re.M)))
+        self.bad += [f"docs/python.md: no row for the function {name}" for name in found if name not in listed]
+        ordered = [found[name] for name in dict.fromkeys(listed) if name in found]
+        self.hold("docs/python.md", "signatures", "```text\n" + "\n".join(ordered) + "\n```")
+
     def example(self, binary):
         example = worked_example.compute(self.root)
         self.hold("docs/cost-model.md", "worked example", worked_example.markdown(example))
@@ -391,6 +403,7 @@ def check_all(pages, binary):
     pages.tables("docs/devices.md", device_tables(pages.root))
     pages.tables("docs/cost-model.md", fact_tables(pages.root))
     pages.library()
+    pages.python()
     pages.accuracy()
     pages.claims(binary)
     pages.example(binary)
