@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs every job of examples/ through plan, check and simulate, as a user would, and checks the promises of each
-answer. It is certified and fits. The breakdown sums to the iteration to the nanosecond, with `other` below 1 %. Check
+answer. It is certified and fits. The breakdown sums to the step to the nanosecond, with `other` below 1 %. Check
 accepts the plan, and simulate gives the same nanosecond. Documents follow their schemas, and no line of text is
 longer than 80 columns (nor than COLUMNS).
 
@@ -91,7 +91,7 @@ def check_example(binary, job):
         assert search["optimal"] is True or (larger and search["reason"] == "gap"), f"not certified: {search['reason']}"
         assert prediction["fits"] is True
         assert prediction["peak_memory_bytes"] <= prediction["memory_limit_bytes"]
-        assert sum(parts.values()) == whole, f"parts {sum(parts.values())} s, iteration {whole} s"
+        assert sum(parts.values()) == whole, f"parts {sum(parts.values())} s, step {whole} s"
         assert parts["other"] < whole / 100, f"other is {parts['other'] / whole:.2%}"
         plan = pathlib.Path(folder) / "plan.json"
         check_texts(binary, plan)

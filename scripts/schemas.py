@@ -98,7 +98,7 @@ LENGTHS = closed_object({"histogram": either(TEXT, HISTOGRAM), "packing": PACKIN
 TRAINING = closed_object({
     "sequence_length": SEQUENCE,
     "images_per_sample": described(POSITIVE, "images of a sample, of models with a tower"),
-    "global_batch": described(POSITIVE, "samples per iteration"),
+    "global_batch": described(POSITIVE, "samples per step"),
     "precision": one_of(*PRECISIONS, default="bf16"),
     "optimizer": one_of(*OPTIMIZERS, "adamw", default="adam"),
     "moe_imbalance": {"type": "number", "minimum": 1, "default": 1.0, "description": "load of the fullest expert rank over the mean"},

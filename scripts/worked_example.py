@@ -3,7 +3,7 @@
 without the program.
 
 The example is Llama 3 8B on 8 H100, with tensor and sequence parallelism over all 8 and micro-batch 1. There is no
-pipeline and no data parallelism. So the iteration is m·(F + B) + optimizer, and every number can be followed. Figures
+pipeline and no data parallelism. So the step is m·(F + B) + optimizer, and every number can be followed. Figures
 are read from data/devices.yaml and, where they are fitted, from data/calibration; nothing fitted is written here.
 """
 import math
@@ -374,7 +374,7 @@ def markdown(x):
             f"{x['sync']:,} ns."]
     out += ["", f"Optimizer: {x['elements']:,} elements × 34 bytes / {e.memory / 1e9:.1f} GB/s + f₀ + {x['device']['launches']['update']} launches"
             f"{' + host time of a step ' + format(f['step_s'] * 1e3, '.4g') + ' ms' if f['step_s'] else ''} = {x['optimizer'] - x['sync']:,} ns; with the norms {x['optimizer']:,} ns.", "",
-            f"Iteration: {SAMPLES} · ({sum(x['forward']):,} + {sum(x['backward']):,}) + {x['optimizer']:,} = **{x['iteration']:,} ns**.", ""]
+            f"Step: {SAMPLES} · ({sum(x['forward']):,} + {sum(x['backward']):,}) + {x['optimizer']:,} = **{x['iteration']:,} ns**.", ""]
     per_token = sum(size for _, size in saved_bytes())
     out += ["Memory of a rank:", "", "| part | calculation | bytes |", "| --- | --- | ---: |",
             f"| parameters | 2 · {x['elements']:,} | {x['static'][0]:,} |", f"| gradients | 4 · {x['elements']:,} | {x['static'][1]:,} |",

@@ -42,7 +42,7 @@ struct MeasuredLog {
   Job job;
   Strategy strategy;
   Schedule schedule;
-  std::int64_t warm_up = -1;  ///< step lines to skip at the start; −1: a fifth of them, and iterations 1 to 5
+  std::int64_t warm_up = -1;  ///< step lines to skip at the start; −1: a fifth of them, and steps 1 to 5
 };
 
 /// Holds the measurements to fit, and their device and engine.
@@ -70,7 +70,7 @@ struct CalibrationResult {
   std::string engine;               ///< empty: only the fabric was fitted
   std::int64_t configurations = 0;  ///< distinct configurations among the runs
   std::vector<CalibratedCoefficient> coefficients;
-  ErrorSummary before, held_out, fitted;  ///< errors of iteration times: as shipped, held out, and in the fit
+  ErrorSummary before, held_out, fitted;  ///< errors of step times: as shipped, held out, and in the fit
   std::string cross_validation;           ///< how runs were held out; begins with "none" where none were
   double level = 0.8, low = 1, high = 1;  ///< interval of a prediction, as factors on it
   std::vector<std::string> notes;

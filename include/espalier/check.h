@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Re-verifies a finished plan from its inputs, with code that shares nothing with cost, search and simulation. Each
 // Finding names its check. The checks cover structure, devices used once, layers covered, memory, messages, freedom
-// from deadlock, the iteration time against independent bounds, and engine rules.
+// from deadlock, the step time against independent bounds, and engine rules.
 #pragma once
 
 #include <string>

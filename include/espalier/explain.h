@@ -27,7 +27,7 @@ PlannerResult with_search(const Job& job, PlannerResult simulated, const Planner
 /// skipped.
 void simulate_changes(const Job& job, PlannerResult& result);
 
-/// Returns the limits of the iteration as sentences, largest first: time, then memory.
+/// Returns the limits of the step as sentences, largest first: time, then memory.
 std::vector<std::string> bottlenecks(const PlannerResult& result);
 /// Returns text for a terminal, wrapped at `width` columns; 0 does not wrap.
 std::string explain(const PlannerResult& result, std::size_t width = 0);

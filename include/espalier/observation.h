@@ -53,7 +53,7 @@ std::string to_json(const Observation& seen);
 /// Holds the state of the cluster that an observation implies (docs/adapt.md, "What is slow").
 struct Diagnosis {
   Disturbance what;
-  /// Holds a step at the plan's own number of tokens: the mean over steps of iteration · (tokens of the plan / tokens
+  /// Holds a step at the plan's own number of tokens: the mean over steps of duration · (tokens of the plan / tokens
   /// of the step). None: no steps were observed.
   std::optional<double> step_s;
   double tokens_ratio = 1;  ///< mean tokens of a step over those of the plan

@@ -39,7 +39,7 @@ struct Confidence {
 };
 
 /// Identifies the stage that the others wait for: its compute stream idles least (the lowest number on a tie). A
-/// stage is busy while it computes, communicates within itself or updates: busy = 1 − bubble / iteration.
+/// stage is busy while it computes, communicates within itself or updates: busy = 1 − bubble / step.
 struct Bottleneck {
   std::int32_t stage = 0;
   double busy = 0;
@@ -47,13 +47,13 @@ struct Bottleneck {
   std::vector<double> busy_per_stage;  ///< `busy` of all stages
 };
 
-/// Sums the use of all links of one name in a cluster ("rails out": the NICs of all devices) during one iteration
+/// Sums the use of all links of one name in a cluster ("rails out": the NICs of all devices) during one step
 /// under the flow-level network.
 struct LinkUse {
   std::string link;
   std::int64_t links = 0;
   double bytes = 0;         ///< carried by all of them
-  double busy = 0;          ///< busiest link: share of the iteration with traffic on it
+  double busy = 0;          ///< busiest link: share of the step with traffic on it
   double highest_load = 0;  ///< highest share of a link's capacity in use
 };
 
@@ -358,7 +358,7 @@ struct SimulatedPlan {
 /// Selects the contents of a timeline: the instructions of each rank, or also the steps inside them
 /// (operators and their collectives).
 enum class TimelineDetail : std::uint8_t { instructions, steps };
-/// Simulates a plan like simulate(), and also returns the timeline of the iteration; to_trace()
+/// Simulates a plan like simulate(), and also returns the timeline of the step; to_trace()
 /// writes it for trace viewers.
 Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan,
                                              TimelineDetail detail = TimelineDetail::instructions);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The result of simulating one iteration of a plan.
+// The result of simulating one step of a plan.
 //
-// The simulated iteration time is the number that Espalier predicts, optimises and prints: `plan`, `estimate` and
+// The simulated step time is the number that Espalier predicts, optimises and prints: `plan`, `estimate` and
 // `simulate` return the same time for one configuration, to the nanosecond. A Breakdown divides the timeline of the
 // rank that finishes last (lowest id on a tie), interval by interval on its compute stream:
 //   compute                 kernels
@@ -10,7 +10,7 @@
 //   bubble                  idle time for any other reason (waiting for a neighbour's micro-batch)
 //   optimizer               the end of the step: the update, and the host's work between two steps (step_host)
 //   other                   kernel-launch gaps and per-micro-batch overhead
-// The five add up to the iteration exactly, as integers. Communication that the end of the step waits for counts as
+// The five add up to the step exactly, as integers. Communication that the end of the step waits for counts as
 // exposed communication: the exposed share of overlapped reductions, and reductions inside tensor groups. Kernel
 // launches of the update count as `other`.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace espalier {
 
-/// Divides the time of an iteration into parts that sum to it.
+/// Divides the time of a step into parts that sum to it.
 struct Breakdown {
   std::int64_t compute_ns = 0, exposed_communication_ns = 0, bubble_ns = 0, optimizer_ns = 0, other_ns = 0;
   /// Holds the part of optimizer_ns that is not the update: host work once per step, during which the device idles
@@ -42,10 +42,10 @@ struct MemoryPeak {
   bool operator==(const MemoryPeak&) const = default;
 };
 
-/// Holds one rank's iteration.
+/// Holds one rank's step.
 struct RankOutcome {
   std::int64_t end_ns = 0;
-  Breakdown breakdown;  ///< covers [0, iteration): idle time after the end counts as bubble
+  Breakdown breakdown;  ///< covers [0, step): idle time after the end counts as bubble
   std::int64_t hidden_communication_ns = 0;
   MemoryPeak memory;
   bool operator==(const RankOutcome&) const = default;
@@ -57,7 +57,7 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// Holds one simulated iteration.
+/// Holds one simulated step.
 struct Simulation {
   std::int64_t iteration_ns = 0;
   std::int32_t last_rank = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timeline of one simulated iteration: what each class of equal ranks does when, and how its memory fills.
+// The timeline of one simulated step: what each class of equal ranks does when, and how its memory fills.
 //
-// Times are integer nanoseconds from the start of the iteration; bytes are those of one rank. A timeline is
+// Times are integer nanoseconds from the start of the step; bytes are those of one rank. A timeline is
 // a plain value: it can be compared, summed and drawn without the program that it came from. to_trace()
 // writes it for trace viewers.
 #pragma once
@@ -82,7 +82,7 @@ struct TimelineRank {
   bool operator==(const TimelineRank&) const = default;
 };
 
-/// Holds the timeline of one iteration.
+/// Holds the timeline of one step.
 struct Timeline {
   std::string label;              ///< label of the plan
   std::int64_t iteration_ns = 0;  ///< exactly Prediction::iteration_ns

@@ -272,7 +272,7 @@ class Expense(Document):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LinkUse(Document):
-    """Sums the use of all links of one name in a cluster ("rails out": the NICs of all devices) during one iteration under the flow-level network."""
+    """Sums the use of all links of one name in a cluster ("rails out": the NICs of all devices) during one step under the flow-level network."""
 
     link: str
     links: int

@@ -185,7 +185,7 @@ void add_calibrate_command(Command& app, Context& context) {
   command->add_option("--out", flags->out, "write the calibration here")->type_name("FILE");
   command
       ->add_option("--warm-up", flags->warm_up,
-                   "step lines to skip at the start of a log (default: a fifth, and iterations 1 to 5)")
+                   "step lines to skip at the start of a log (default: a fifth, and steps 1 to 5)")
       ->range(0, 1'000'000)
       ->type_name("N");
   command->add_option("--set", flags->overrides, "override a value of the job files: a.b.c=value (repeatable)")

@@ -74,7 +74,7 @@ std::string answer_text(const ProfiledAnswer& answer) {
                    counted(d.pp, "stage"), ", default ", galvatron::to_string(d.default_type), "; embedding and head: group ",
                    std::to_string(d.vocab_tp), d.vocab_ulysses ? " (Ulysses)" : "", d.vocab_zero3 ? ", ZeRO-3\n" : "\n");
   out += "\nBy Galvatron's costs (its profile files, its formulas; not simulated by Espalier)\n";
-  out += base::cat("  iteration     ", seconds_text(plan.seconds), "   ",
+  out += base::cat("  step          ", seconds_text(plan.seconds), "   ",
                    base::fixed(static_cast<double>(d.global_batch) / plan.seconds, 2), " samples/s\n");
   if (d.pp > 1)
     out += base::cat("                ", seconds_text(plan.main_seconds), " as Galvatron's main branch scores a pipeline\n");
@@ -85,7 +85,7 @@ std::string answer_text(const ProfiledAnswer& answer) {
   out += stages_text(plan) + "\nBy Espalier's own model (the job's device and engine)\n";
   if (!answer.simulated) return out + base::cat("  not simulated: ", answer.simulated.error().message(), "\n");
   const Prediction& p = answer.simulated->prediction;
-  out += base::cat("  iteration     ", base::seconds(p.iteration_ns), "\n  memory        ", base::gib(p.peak_memory_bytes),
+  out += base::cat("  step          ", base::seconds(p.iteration_ns), "\n  memory        ", base::gib(p.peak_memory_bytes),
                    " of ", base::gib(p.memory_limit_bytes), p.fits ? "\n" : ": does not fit\n");
   return out;
 }

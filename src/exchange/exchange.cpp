@@ -61,7 +61,7 @@ const std::vector<Importer>& importers() {
 const std::vector<Exporter>& exporters() {
   static const std::vector<Exporter> rows{
       {"plan", "Espalier's own plan.json (espalier.plan/2)", "plan.json", write_plan},
-      {"timeline", "the simulated iteration as Chrome trace-event JSON", "timeline.json", write_timeline},
+      {"timeline", "the simulated step as Chrome trace-event JSON", "timeline.json", write_timeline},
       megatron_core(),
       megatron_bridge(),
       accelerate_fsdp(),

@@ -74,7 +74,7 @@ std::string margin_text(const PlannerResult& r) {
 
 std::string engine_section(const PlannerResult& r) {
   if (r.engines.empty()) return "";
-  std::vector<std::vector<std::string>> rows{{"engine", "runs this plan", "its best plan", "iteration", "against", "why not"}};
+  std::vector<std::vector<std::string>> rows{{"engine", "runs this plan", "its best plan", "step", "against", "why not"}};
   for (const EngineAnswer& e : r.engines) {
     const bool timed = e.iteration_ns > 0;
     rows.push_back({e.engine,

@@ -155,10 +155,10 @@ std::string headline(const PlannerResult& r) {
   const Prediction& p = r.prediction;
   const bool tokens = counts_tokens(r.plan);
   std::string out = r.plan.label() + "\n";
-  out += answer_line("iteration", seconds(p.iteration_ns) + "   " + count(p.tokens_per_s_per_device) +
-                                      (tokens ? " tokens/s/GPU" : " samples/s/GPU") + "   MFU " + mfu_text(p) + " of " +
-                                      report::peak_text(p.mfu_peak_tflops) + " (" +
-                                      report::model_rate_text(p.model_tflops_per_device) + ")");
+  out += answer_line("step", seconds(p.iteration_ns) + "   " + count(p.tokens_per_s_per_device) +
+                                 (tokens ? " tokens/s/GPU" : " samples/s/GPU") + "   MFU " + mfu_text(p) + " of " +
+                                 report::peak_text(p.mfu_peak_tflops) + " (" +
+                                 report::model_rate_text(p.model_tflops_per_device) + ")");
   out +=
       answer_line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" + fit_note(p));
   out += wrapped_line("certificate", certificate_text(r.search));
@@ -246,7 +246,7 @@ std::string balance_section(const PlannerResult& r) {
 
 std::string alternative_section(const PlannerResult& r) {
   if (r.alternatives.empty()) return "";
-  std::vector<std::vector<std::string>> rows{{"baselines and runners-up", "iteration", "against", "memory", "lost time"}};
+  std::vector<std::vector<std::string>> rows{{"baselines and runners-up", "step", "against", "memory", "lost time"}};
   for (const Alternative& a : r.alternatives) {
     const bool timed = a.iteration_ns > 0 && r.prediction.iteration_ns > 0;
     const double slower = timed ? static_cast<double>(a.iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1 : 0;
@@ -310,7 +310,7 @@ std::string busiest_links(const Prediction& p) {
   const std::vector<LinkUse>& links = p.network->links;
   const LinkUse& busiest =
       *std::max_element(links.begin(), links.end(), [](const auto& a, const auto& b) { return a.busy < b.busy; });
-  return cat(busiest.link, ", ", percent(busiest.busy), " of the iteration, ", percent(busiest.highest_load),
+  return cat(busiest.link, ", ", percent(busiest.busy), " of the step, ", percent(busiest.highest_load),
              " of its capacity at peak");
 }
 

@@ -135,7 +135,7 @@ std::string balance_table(const std::vector<StageBalance>& balance, const Plan& 
   const std::int32_t layers = planner::last_layer_of(plan) + 1;
   const auto exact = std::find_if(balance.begin(), balance.end(), [](const StageBalance& b) { return b.name == "exact"; });
   const std::int64_t reference = exact == balance.end() ? 0 : exact->iteration_ns;
-  std::vector<std::vector<std::string>> rows{{"partition", "layers per stage", "α_t", "α_m", "iteration", "against exact"}};
+  std::vector<std::vector<std::string>> rows{{"partition", "layers per stage", "α_t", "α_m", "step", "against exact"}};
   for (const StageBalance& b : balance) {
     rows.push_back({b.name, counts_of(b.first, layers), fixed(b.alpha_t, 3), fixed(b.alpha_m, 3),
                     b.iteration_ns > 0 ? seconds(b.iteration_ns) : "does not fit", change(b.iteration_ns, reference)});

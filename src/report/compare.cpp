@@ -77,7 +77,7 @@ void add_time_rows(std::vector<std::vector<std::string>>& rows, const std::vecto
   const auto row = [&](const char* name, std::int64_t Breakdown::*part) {
     add_row(rows, name, plans, [part](const PlannerResult& r) { return seconds(shown_parts(r.prediction).*part); });
   };
-  add_row(rows, "iteration", plans, [](const PlannerResult& r) { return seconds(r.prediction.iteration_ns); });
+  add_row(rows, "step", plans, [](const PlannerResult& r) { return seconds(r.prediction.iteration_ns); });
   const double first = static_cast<double>(plans.front().result.prediction.iteration_ns);
   add_row(rows, "against the first", plans, [first](const PlannerResult& r) {
     if (first <= 0) return std::string("–");

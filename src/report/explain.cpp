@@ -44,7 +44,7 @@ std::string bottleneck_section(const PlannerResult& r) {
 
 std::string losers_section(const PlannerResult& r) {
   if (r.alternatives.empty()) return "";
-  std::vector<std::vector<std::string>> rows{{"alternative", "iteration", "slower", "memory", "lost time"}};
+  std::vector<std::vector<std::string>> rows{{"alternative", "step", "slower", "memory", "lost time"}};
   for (const Alternative& a : r.alternatives) {
     const bool timed = a.iteration_ns > 0 && r.prediction.iteration_ns > 0;
     const double slower = timed ? static_cast<double>(a.iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1 : 0;
@@ -140,7 +140,7 @@ std::vector<std::string> bottlenecks(const PlannerResult& result) {
 
 std::string explain(const PlannerResult& result, std::size_t width) {
   const std::string text = cat(
-      result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " per iteration\n\n", bottleneck_section(result),
+      result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " per step\n\n", bottleneck_section(result),
       beside_section(result), layers_section(result), operator_section(result), engine_section(result), reasons_section(result),
       layerwise_section(result), losers_section(result), pruning_section(result.search), dimension_section(result.search));
   return lay_out(text, width);

@@ -37,7 +37,7 @@ Figure step_figure(const PlannerResult& r) {
            seconds(p.iteration_ns),
            "",
            "prediction.iteration_s",
-           "the simulated time of one iteration, from the start of its first instruction to the end of its last"};
+           "the simulated time of one step, from the start of its first instruction to the end of its last"};
   if (p.confidence.high_s > 0)
     f.note = cat(seconds(static_cast<std::int64_t>(p.confidence.low_s * 1e9)), " – ",
                  seconds(static_cast<std::int64_t>(p.confidence.high_s * 1e9)), " with ", percent(p.confidence.level));

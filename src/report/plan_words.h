@@ -27,7 +27,7 @@ std::string signed_percent(double fraction);
 std::string fit_note(const Prediction& prediction);
 /// The price of a step, a million tokens and the whole run.
 std::string cost_text(const Expense& cost, bool tokens);
-/// "rails out, 40.0 % of the iteration, 80.0 % of the capacity at most"; empty: the closed network has no links.
+/// "rails out, 40.0 % of the step, 80.0 % of the capacity at most"; empty: the closed network has no links.
 std::string busiest_links(const Prediction& prediction);
 /// "173.5 days, 266,544 GPU-hours".
 std::string run_words(const Prediction& prediction);

@@ -198,7 +198,7 @@ TEST(Brief, SaysWhatAnEngineerAsksFirst) {
   const std::string text = planned().brief();
   EXPECT_EQ(text.substr(0, text.find('\n')), planned().plan.label());
   for (const char* part :
-       {"iteration", "tokens/s/GPU", "MFU", "memory", "certificate", "optimal", "uncalibrated", "compute", "days"}) {
+       {"step", "tokens/s/GPU", "MFU", "memory", "certificate", "optimal", "uncalibrated", "compute", "days"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_THAT(text, Not(HasSubstr("nan")));

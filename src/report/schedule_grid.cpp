@@ -208,7 +208,7 @@ std::string to_ascii(const std::string& text) {
 std::string schedule_grid(const PlannerResult& result, const Timeline& timeline, const GridOptions& options) {
   Grid grid(timeline);
   const std::string rows = grid.text(options.width);  // laid out already: a cell is never broken
-  const std::string head = cat(result.plan.label(), "\n  iteration ", base::seconds(result.prediction.iteration_ns), ", ",
+  const std::string head = cat(result.plan.label(), "\n  step ", base::seconds(result.prediction.iteration_ns), ", ",
                                base::grouped(timeline.microbatches), " micro-batches\n");
   const std::string text = cat(lay_out(head, options.width), "\n", rows, "\n",
                                lay_out(cat(wrap(grid.legend(), 100, "  "), "\n", stage_rows(result)), options.width));

@@ -135,7 +135,7 @@ std::string to_text(const Sweep& sweep, std::size_t width) {
   const bool cost = has_cost(sweep);
   std::vector<std::vector<std::string>> rows(1);
   for (const SweepAxis& axis : sweep.axes) rows.front().push_back(axis.path);
-  for (const char* name : {"iteration", "interval", "tokens/s/GPU", "MFU", "memory", "days", "GPU-hours"})
+  for (const char* name : {"step", "interval", "tokens/s/GPU", "MFU", "memory", "days", "GPU-hours"})
     rows.front().emplace_back(name);
   if (cost) rows.front().emplace_back("cost");
   rows.front().emplace_back("plan");

@@ -57,7 +57,7 @@ def check(name, *words, searched=True, code=0):
         expect(re.search(r" ·\s+(runs\s+on |no engine )?[\w-]+", label), f"{name}: no engine behind the plan: {label}")
         expect(re.search(r"^  alternatives ", text, re.M), f"{name}: no alternatives")
     whole = printed(*words, "-v", code=code)
-    expect(step_of(whole, "iteration") == step_of(text, "step"), f"{name}: -v has another step")
+    expect(step_of(whole, "step") == step_of(text, "step"), f"{name}: -v has another step")
     expect(len(whole.splitlines()) > len(lines), f"{name}: -v prints no more")
     return text
 
