@@ -252,19 +252,18 @@ struct SearchedPlan {
 
 /// Describes a running search.
 struct SearchState {
-  std::string phase;                ///< "uniform", "layer-wise", "operators", "device groups", …
-  std::int64_t best_ns = 0;         ///< best plan so far; 0: none yet
-  std::int64_t lower_bound_ns = 0;  ///< no plan left in the phase takes less; 0: unknown
-  std::int64_t done = 0;            ///< units of the phase that are finished
-  std::int64_t total = 0;           ///< units of the phase; 0: unknown
+  std::string phase;                           ///< "uniform", "layer-wise", "operators", "device groups", …
+  std::optional<std::int64_t> best_ns;         ///< best plan so far; none: there is none yet
+  std::optional<std::int64_t> lower_bound_ns;  ///< no plan left in the phase takes less; none: unknown
+  std::int64_t done = 0;                       ///< units of the phase that are finished
+  std::optional<std::int64_t> total;           ///< units of the phase; none: unknown
 };
 
 /// Holds the options of plan().
 struct PlannerOptions {
   int threads = 0;                          ///< 0: hardware threads; never changes the answer
-  std::int64_t node_limit = 0;              ///< deterministic budget of simulated plans over all phases; 0: none
-  double time_limit_s = 0;                  ///< wall-clock seconds after which the best plan so far is returned; 0:
-                                            ///< no limit
+  std::optional<std::int64_t> node_limit;   ///< deterministic budget of simulated plans over all phases
+  std::optional<double> time_limit_s;       ///< wall-clock seconds after which the best plan so far is returned
   std::vector<std::string> disabled_rules;  ///< pruning rules to switch off, by name
   /// Lists the phases of the search to leave out, by name: "layer-wise", "operators", "operators by layer". The
   /// certificate then covers less.

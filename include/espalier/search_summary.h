@@ -18,7 +18,7 @@ namespace espalier {
 /// Holds the inputs of a search, so that a result can be searched again.
 struct SearchRequest {
   SearchSpace space;
-  std::int64_t node_limit = 0;
+  std::optional<std::int64_t> node_limit;
   std::vector<std::string> disabled_rules;
   bool exhaustive = false;
   int alternatives = 5;

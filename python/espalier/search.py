@@ -21,8 +21,10 @@ class SearchState:
         Step time of the best plan so far, in seconds; None before the first plan.
     bound_s : float or None
         No plan left in the phase has a shorter step; None if unknown.
-    done, total : int
-        Units of the phase that are finished, and all of them; a total of 0 is unknown.
+    done : int
+        Units of the phase that are finished.
+    total : int or None
+        All units of the phase; None if unknown.
 
     Examples
     --------
@@ -34,7 +36,7 @@ class SearchState:
     best_s: float | None
     bound_s: float | None
     done: int
-    total: int
+    total: int | None
 
     @property
     def gap(self) -> float | None:
@@ -53,14 +55,15 @@ def observer_of(
     """Returns the function that receives every state and calls those that it concerns."""
     if on_improvement is None and on_bound is None:
         return None
-    best, bound = 0, ("", 0)
+    best: int | None = None
+    bound: tuple[str, int | None] = ("", None)
 
     def observe(native: _native.SearchState) -> None:
         nonlocal best, bound
         state = SearchState(
             native.phase,
-            native.best_ns * 1e-9 if native.best_ns > 0 else None,
-            native.lower_bound_ns * 1e-9 if native.lower_bound_ns > 0 else None,
+            None if native.best_ns is None else native.best_ns * 1e-9,
+            None if native.lower_bound_ns is None else native.lower_bound_ns * 1e-9,
             native.done,
             native.total,
         )

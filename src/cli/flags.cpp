@@ -137,6 +137,18 @@ Option* Command::add_option(const std::string& names, double& value, const std::
   return impl_->option(names, value, help);
 }
 
+Option* Command::add_option(const std::string& names, std::optional<std::int32_t>& value, const std::string& help) {
+  return impl_->option(names, value, help);
+}
+
+Option* Command::add_option(const std::string& names, std::optional<std::int64_t>& value, const std::string& help) {
+  return impl_->option(names, value, help);
+}
+
+Option* Command::add_option(const std::string& names, std::optional<double>& value, const std::string& help) {
+  return impl_->option(names, value, help);
+}
+
 void Command::add_flag(const std::string& names, bool& value, const std::string& help) {
   impl_->app->add_flag(names, value, help);
 }

@@ -71,6 +71,9 @@ class Command {
   Option* add_option(const std::string& names, std::int32_t& value, const std::string& help);
   Option* add_option(const std::string& names, std::int64_t& value, const std::string& help);
   Option* add_option(const std::string& names, double& value, const std::string& help);
+  Option* add_option(const std::string& names, std::optional<std::int32_t>& value, const std::string& help);
+  Option* add_option(const std::string& names, std::optional<std::int64_t>& value, const std::string& help);
+  Option* add_option(const std::string& names, std::optional<double>& value, const std::string& help);
   void add_flag(const std::string& names, bool& value, const std::string& help);
   void add_flag(const std::string& names, int& times, const std::string& help);  ///< counts: -vv is 2
   /// Adds a flag with an optional value: for "--simple{1%}", `value` becomes the text after "=", or 1% without it.

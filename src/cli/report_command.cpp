@@ -14,7 +14,7 @@ struct ReportFlags {
   std::string path, out = "report.html", measured;
   bool no_search = false;
   int threads = 0;
-  double time_limit_s = 0;
+  std::optional<double> time_limit_s;
 };
 
 /// Returns the result that `plan` wrote about this plan, in the document or next to it, if it is from this build;

@@ -44,7 +44,9 @@ std::string freedom_of(const Job& job, const EngineModel& engine) {
 
 SearchRequest request_of(const Question& q) {
   const PlannerOptions& options = q.options;
-  SearchRequest asked{q.job.search, options.node_limit, options.disabled_rules, options.exhaustive, options.alternatives};
+  const bool limited = options.node_limit.value_or(0) > 0;
+  SearchRequest asked{q.job.search, limited ? options.node_limit : std::nullopt, options.disabled_rules, options.exhaustive,
+                      options.alternatives};
   asked.left_out_phases = options.left_out_phases;
   asked.simple = options.simple;
   asked.engines = options.engines;

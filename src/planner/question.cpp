@@ -53,7 +53,7 @@ search::SearchResult search_for(Question& q, search::Evaluator& evaluator) {
   q.carried = carried_for(memory, q.room);
   q.phases.carried = q.carried ? &*q.carried : nullptr;
   q.phases.keep_record = memory != nullptr;
-  if (!q.carried && q.options.node_limit == 0) {
+  if (!q.carried && q.options.node_limit.value_or(0) == 0) {
     std::vector<search::Configuration> seeds = seeds_for(memory, q.room);
     q.how().seeds.insert(q.how().seeds.begin(), seeds.begin(), seeds.end());
   }

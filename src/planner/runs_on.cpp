@@ -59,13 +59,13 @@ search::Outcome search_with(const Job& job, const EngineModel& engine, const Pla
   const Job room = with_memory_room(job);
   search::Options how;
   how.threads = options.threads > 0 ? options.threads : base::hardware_threads();
-  how.node_limit = options.node_limit;
+  how.node_limit = options.node_limit.value_or(0);
   how.interrupted = options.interrupted;
   for (std::size_t i = 0; i < std::min(good.size(), kSeeds); ++i) how.seeds.push_back(good[i].configuration);
   how.side_by_side = kSideBySide;
   how.slowest_ns = slowest_ns;
   // Under a limit the answer depends on the order of work, which a record changes.
-  PlannerMemory* memory = options.node_limit == 0 && slowest_ns == INT64_MAX ? options.memory : nullptr;
+  PlannerMemory* memory = options.node_limit.value_or(0) == 0 && slowest_ns == INT64_MAX ? options.memory : nullptr;
   const std::optional<search::Carried> carried = carried_for(memory, room);
   how.carried = carried ? &*carried : nullptr;
   if (!carried)

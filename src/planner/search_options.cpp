@@ -26,7 +26,7 @@ Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& e
     if (std::find(known.begin() + 1, known.end(), name) == known.end()) return unknown_phase(name, known);
   search::Options& how = phases.how;
   how.threads = options.threads > 0 ? options.threads : base::hardware_threads();
-  how.node_limit = options.node_limit;
+  how.node_limit = options.node_limit.value_or(0);
   how.interrupted = [&watch] { return watch.stopped(); };
   if (options.progress || options.observer) how.progress = [&watch](const search::Progress& standing) { watch.stands(standing); };
   how.keep_within = options.simple_within;

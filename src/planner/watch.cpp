@@ -14,14 +14,15 @@ Watch::Watch(const PlannerOptions& options) : options_(options) {}
 
 bool Watch::stopped() {
   if (reason_.load(std::memory_order_relaxed) != SearchEnd::none) return true;
-  const bool watched = options_.time_limit_s > 0 || options_.progress;
+  const double limit_s = options_.time_limit_s.value_or(0);
+  const bool watched = limit_s > 0 || options_.progress;
   const std::int64_t now =
       watched ? std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count() : std::int64_t{0};
   if (options_.progress && now >= next_line_ns_.load(std::memory_order_relaxed)) tell();
   SearchEnd found = SearchEnd::none;
   if (options_.interrupted && options_.interrupted())
     found = SearchEnd::interrupted;
-  else if (options_.time_limit_s > 0 && static_cast<double>(now) >= options_.time_limit_s * 1e9)
+  else if (limit_s > 0 && static_cast<double>(now) >= limit_s * 1e9)
     found = SearchEnd::time_limit;
   if (found == SearchEnd::none) return false;
   SearchEnd none = SearchEnd::none;
@@ -41,11 +42,13 @@ void Watch::stands(const search::Progress& standing) {
 /// Calls the observer if there is news. The caller holds the lock.
 void Watch::observe() {
   const search::Progress& now = standing_;
-  const bool better = now.best_ns > 0 && (observed_.best_ns == 0 || now.best_ns < observed_.best_ns);
-  const bool bounded = now.bound_ns > 0 && (now.bound_ns != observed_.lower_bound_ns || now.phase != observed_.phase);
+  const auto known = [](std::int64_t value) { return value > 0 ? std::optional(value) : std::nullopt; };
+  const std::optional<std::int64_t> bound = known(now.bound_ns);
+  const bool better = now.best_ns > 0 && (!observed_.best_ns || now.best_ns < *observed_.best_ns);
+  const bool bounded = bound && (bound != observed_.lower_bound_ns || now.phase != observed_.phase);
   if (!better && !bounded) return;
-  const std::int64_t best = better ? now.best_ns : observed_.best_ns;
-  observed_ = {std::string(now.phase), best, now.bound_ns, now.done, now.total};
+  const std::optional<std::int64_t> best = better ? now.best_ns : observed_.best_ns;
+  observed_ = {std::string(now.phase), best, bound, now.done, known(now.total)};
   options_.observer(observed_);
 }
 

@@ -97,7 +97,7 @@ TEST(Watch, ANodeLimitHoldsInsideGroupsToo) {
     ASSERT_TRUE(r.ok());
     EXPECT_EQ(r->search.reason, SearchEnd::node_limit);
     // Four groups are solved in parallel, each with its share of the limit and at least one plan.
-    EXPECT_LE(r->search.simulated + r->search.count(SearchCounter::simulated, {kLayersPhase}), options.node_limit + 4);
+    EXPECT_LE(r->search.simulated + r->search.count(SearchCounter::simulated, {kLayersPhase}), *options.node_limit + 4);
     EXPECT_LE(r->search.lower_bound_ns, r->prediction.iteration_ns);
   }
 }
@@ -144,8 +144,8 @@ TEST(Watch, ObservedBoundsOfAPhaseRiseToTheAnswer) {
     std::vector<std::int64_t> best;
     PlannerOptions options;
     options.observer = [&](const SearchState& state) {
-      if (state.lower_bound_ns > 0) bounds[state.phase].push_back(state.lower_bound_ns);
-      if (best.empty() || state.best_ns != best.back()) best.push_back(state.best_ns);
+      if (state.lower_bound_ns) bounds[state.phase].push_back(*state.lower_bound_ns);
+      if (state.best_ns && (best.empty() || *state.best_ns != best.back())) best.push_back(*state.best_ns);
     };
     const Job one = job("gpt2", std::string("{space: ") + space + "}");
     const auto watched = plan(one, options);

@@ -57,7 +57,7 @@ void write_request(JsonWriter& w, const SearchRequest& asked) {
     w.end_array();
   }
   if (asked.space.memory_margin) w.key("memory_margin").value(*asked.space.memory_margin);
-  if (asked.node_limit > 0) w.key("node_limit").value(asked.node_limit);
+  if (asked.node_limit) w.key("node_limit").value(*asked.node_limit);
   if (!asked.left_out_phases.empty()) {
     w.key("left_out_phases").begin_array();
     for (const std::string& phase : asked.left_out_phases) w.value(phase);
@@ -116,7 +116,7 @@ void read_counts(Reader r, std::map<std::string, double>& out) {
 
 SearchRequest read_request(Reader r) {
   SearchRequest asked;
-  asked.node_limit = r.optional_int("node_limit", 0, kBig, 0);
+  if (const std::int64_t limit = r.optional_int("node_limit", 0, kBig, 0); limit > 0) asked.node_limit = limit;
   asked.exhaustive = r.optional_bool("exhaustive", false);
   asked.alternatives = static_cast<int>(r.optional_int("alternatives", 0, 1 << 20, 5));
   asked.disabled_rules = read_sentences(r, "disabled_rules");
