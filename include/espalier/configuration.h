@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "espalier/job.h"
@@ -21,11 +22,10 @@ void complete_configuration(const Job& job, Strategy& strategy, Schedule& schedu
 
 /// Holds a configuration in the words of documents and flags: {tp: 8, pp: 4, schedule: "interleaved"}. A field that
 /// is not given defaults to 1, and the schedule to 1F1B (interleaved where vpp is above 1). ZeRO, sequence
-/// parallelism, recomputation and overlap default to those of the engine; dp follows from the devices. A field that
-/// is not given holds 0, or −1 where 0 is a valid value, or the empty text.
+/// parallelism, recomputation and overlap default to those of the engine; dp follows from the devices. A word that is
+/// not given is empty.
 struct ConfigurationWords {
-  std::int32_t tp = 0, cp = 0, ep = 0, etp = 0, pp = 0, vpp = 0, dp = 0, shard = 0, zero = -1, micro_batch = 0,
-               recompute_layers = 0;
+  std::optional<std::int32_t> tp, cp, ep, etp, pp, vpp, dp, shard, zero, micro_batch, recompute_layers;
   std::string sp, cp_kind = "ring", schedule, order;
   std::string recompute;  ///< "none", "selective", "full", or modules of a block: "layernorm,moe_act"
   /// Names the offload as plans do: "none", "optimizer", "parameters+activations", …. Empty: none.

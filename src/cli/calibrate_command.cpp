@@ -42,18 +42,18 @@ bool is_plan(const std::string& path) {
 
 /// Returns the flags, where missing ones are filled from the arguments in the log.
 ConfigurationFlags filled(ConfigurationFlags f, const calibrate::LoggedConfiguration& logged) {
-  const auto fill = [](std::int32_t& flag, const std::optional<std::int32_t>& value) {
-    if (flag == 0 && value) flag = *value;
+  const auto fill = [](std::optional<std::int32_t>& flag, const std::optional<std::int32_t>& value) {
+    if (!flag) flag = value;
   };
   fill(f.tp, logged.tp);
   fill(f.pp, logged.pp);
   fill(f.vpp, logged.vpp);
   fill(f.cp, logged.cp);
   fill(f.ep, logged.ep);
-  if (f.ep > 1) fill(f.etp, logged.etp);
+  if (f.ep.value_or(1) > 1) fill(f.etp, logged.etp);
   fill(f.micro_batch, logged.micro_batch);
   if (f.sp.empty() && logged.sequence_parallel) f.sp = *logged.sequence_parallel ? "megatron" : "none";
-  if (f.zero < 0 && logged.distributed_optimizer) f.zero = *logged.distributed_optimizer ? 1 : 0;
+  if (!f.zero && logged.distributed_optimizer) f.zero = *logged.distributed_optimizer ? 1 : 0;
   if (f.recompute.empty()) {
     f.recompute = logged.recompute;
     fill(f.recompute_layers, logged.recompute_layers);
@@ -184,8 +184,7 @@ void add_calibrate_command(Command& app, Context& context) {
       ->type_name("FILE");
   command->add_option("--out", flags->out, "write the calibration here")->type_name("FILE");
   command
-      ->add_option("--warm-up", flags->warm_up,
-                   "step lines to skip at the start of a log (default: a fifth, and steps 1 to 5)")
+      ->add_option("--warm-up", flags->warm_up, "step lines to skip at the start of a log (default: a fifth, and steps 1 to 5)")
       ->range(0, 1'000'000)
       ->type_name("N");
   command->add_option("--set", flags->overrides, "override a value of the job files: a.b.c=value (repeatable)")

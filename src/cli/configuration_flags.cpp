@@ -37,7 +37,7 @@ Result<Configuration> read_flags(const ConfigurationFlags& flags, const Job& job
 }
 
 void add_configuration_flags(Command& command, ConfigurationFlags& f) {
-  const auto count = [&](const char* name, std::int32_t& value, const char* help) {
+  const auto count = [&](const char* name, std::optional<std::int32_t>& value, const char* help) {
     command.add_option(name, value, help)->range(1, 1 << 20)->type_name("N");
   };
   count("--tp", f.tp, "tensor parallelism (default: 1)");

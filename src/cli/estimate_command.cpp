@@ -16,7 +16,7 @@ Error with_flags_that_help(Error error, const ConfigurationFlags& flags, const J
   const EngineModel* engine = find_engine(job.engine);
   if (engine == nullptr || planner::illegal(job, *engine, c.strategy, c.schedule).ok()) return error;
   const std::string dp = "dp " + std::to_string(c.strategy.dp);
-  if (flags.dp == 0 && error.found.find(dp + " ") != std::string::npos) error.found += " (" + dp + " is derived)";
+  if (!flags.dp && error.found.find(dp + " ") != std::string::npos) error.found += " (" + dp + " is derived)";
   if (std::string hint = change_that_helps(flags, job); !hint.empty()) error.hint = std::move(hint);
   return error;
 }

@@ -20,7 +20,7 @@ bool legal(const ConfigurationFlags& flags, const Job& job) {
 }
 
 /// Returns the flag of a dimension that counts; null for the others.
-std::int32_t* count_of(ConfigurationFlags& f, Dimension dimension) {
+std::optional<std::int32_t>* count_of(ConfigurationFlags& f, Dimension dimension) {
   switch (dimension) {
     case Dimension::tp: return &f.tp;
     case Dimension::cp: return &f.cp;
@@ -154,9 +154,9 @@ std::string change_that_helps(const ConfigurationFlags& flags, const Job& job) {
   if (find_engine(job.engine) == nullptr) return "";
   if (const std::string change = one_change(flags, job); !change.empty()) return change + " would do";
   if (const std::string less = one_flag_less(flags, job); !less.empty()) return less;
-  if (flags.dp == 0) return "";
+  if (!flags.dp) return "";
   ConfigurationFlags without = flags;
-  without.dp = 0;
+  without.dp.reset();
   const std::string change = one_change(without, job);
   return change.empty() ? "" : change + " without --dp would do";
 }

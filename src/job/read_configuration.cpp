@@ -57,11 +57,11 @@ Recompute read_recompute(const std::string& words, Status& status) {
 }
 
 /// Returns a degree, where an unset one is 1.
-std::int32_t given(std::int32_t degree) { return std::max(1, degree); }
+std::int32_t given(const std::optional<std::int32_t>& degree) { return std::max(1, degree.value_or(1)); }
 
 ScheduleKind read_schedule(const ConfigurationWords& f, Status& status) {
   // Several chunks per stage mean interleaving unless another schedule is named, since 1F1B has none.
-  if (f.schedule.empty()) return f.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
+  if (f.schedule.empty()) return given(f.vpp) > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
   return static_cast<ScheduleKind>(value_of("schedule", f.schedule, status));
 }
 
@@ -72,7 +72,7 @@ std::int32_t default_virtual_stages(ScheduleKind kind) { return has_chunks(kind)
 void complete(const ConfigurationWords& f, const Job& job, const EngineDefaults& defaults, CompleteConfiguration& c) {
   CompleteConfiguration plain = c;
   complete_configuration(job, plain.strategy, plain.schedule);
-  if (f.zero < 0 && plain.strategy.data_ranks() > 1) c.strategy.zero = defaults.zero;
+  if (!f.zero && plain.strategy.data_ranks() > 1) c.strategy.zero = defaults.zero;
   complete_configuration(job, c.strategy, c.schedule);
   const EngineModel* engine = find_engine(job.engine);
   if (f.overlap.empty() && engine != nullptr)
@@ -95,19 +95,19 @@ Result<CompleteConfiguration> read_configuration(const ConfigurationWords& f, co
   c.strategy.cp_kind = static_cast<ContextParallelKind>(job::value_of("cp_kind", f.cp_kind, status));
   c.strategy.ep = job::given(f.ep);
   c.strategy.etp = job::given(f.etp);
-  c.strategy.dp = f.dp;
-  c.strategy.zero = ZeroStage{std::max(0, f.zero)};
-  c.strategy.shard = f.shard;
+  c.strategy.dp = f.dp.value_or(0);
+  c.strategy.zero = ZeroStage{f.zero.value_or(0)};
+  c.strategy.shard = f.shard.value_or(0);
   if (!f.order.empty()) c.strategy.order = static_cast<RankOrder>(job::value_of("order", f.order, status));
   c.strategy.recompute.kind = defaults.recompute;
   if (!f.recompute.empty()) c.strategy.recompute = job::read_recompute(f.recompute, status);
-  c.strategy.recompute.layers = f.recompute_layers;
+  c.strategy.recompute.layers = f.recompute_layers.value_or(0);
   c.strategy.overlap = job::read_overlap(f.overlap, status);
   if (!f.offload.empty()) c.strategy.offload = static_cast<Offload>(job::value_of("offload", f.offload, status));
   if (!f.partition.empty()) c.strategy.partition = BlockPartition(f.partition);
   c.schedule.kind = job::read_schedule(f, status);
   c.schedule.stages = job::given(f.pp);
-  c.schedule.virtual_stages = f.vpp > 0 ? f.vpp : job::default_virtual_stages(c.schedule.kind);
+  c.schedule.virtual_stages = f.vpp ? *f.vpp : job::default_virtual_stages(c.schedule.kind);
   c.schedule.micro_batch = job::given(f.micro_batch);
   c.schedule.microbatches = 0;
   if (!status.ok()) return status.error();

@@ -37,6 +37,15 @@ TEST(ReadConfiguration, SeveralChunksMeanInterleaving) {
   EXPECT_EQ(read->schedule.virtual_stages, 2);
 }
 
+TEST(ReadConfiguration, ZeroOfTheEngineUnlessOneIsGiven) {
+  Job job = small_job();
+  job.engine = "fsdp2";
+  EXPECT_EQ(read_configuration({}, job)->strategy.zero, ZeroStage::parameters);
+  ConfigurationWords words;
+  words.zero = 0;
+  EXPECT_EQ(read_configuration(words, job)->strategy.zero, ZeroStage::none);
+}
+
 TEST(ReadConfiguration, UnknownWordIsAUsageErrorOfItsField) {
   ConfigurationWords words;
   words.schedule = "1f1c";
