@@ -118,9 +118,9 @@ struct ChangeOptions {
   MoveOptions move;
   int threads = 0;
   /// Expected duration of the change in seconds; infinite if it is permanent. The recommended action trains the most
-  /// in that time. The default 0 stands for 600 s where devices slow down and 1,440 s for links (the means of
-  /// Greyhound, ATC 2025), and is otherwise infinite.
-  double horizon_s = 0;
+  /// in that time. None: 600 s where devices slow down and 1,440 s for links (the means of Greyhound, ATC 2025), and
+  /// otherwise infinite.
+  std::optional<double> horizon_s;
   std::function<bool()> interrupted;
   PlannerMemory* memory = nullptr;
 };

@@ -33,12 +33,12 @@ namespace espalier::adapt {
 struct SizeAnswer {
   std::vector<std::int64_t> nodes_by_group;
   std::int64_t devices = 0;
-  double per_hour = 0;             ///< price of all its nodes
-  std::int64_t iteration_ns = 0;   ///< 0: nothing fits, or not searched
-  std::optional<Expense> expense;  ///< price of its plan
-  std::optional<double> days;      ///< duration of the whole run; absent: training.tokens is not stated
-  bool within = false;             ///< within budget and deadline
-  std::string label;               ///< label of the plan, or why there is none
+  double per_hour = 0;                       ///< price of all its nodes
+  std::optional<std::int64_t> iteration_ns;  ///< none: nothing fits, or not searched
+  std::optional<Expense> expense;            ///< price of its plan
+  std::optional<double> days;                ///< duration of the whole run; none: training.tokens is not stated
+  bool within = false;                       ///< within budget and deadline
+  std::string label;                         ///< label of the plan, or why there is none
 };
 
 /// Holds the best plan and all sizes.

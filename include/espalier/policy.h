@@ -26,8 +26,8 @@ namespace espalier::adapt {
 struct OverTimeOptions {
   ChangeOptions change;
   std::optional<double> checkpoint_age_s;  ///< none: half of Young's interval for the losses of the trace
-  /// Seconds of the trace. The default 0 ends it at the last change plus the mean time between changes.
-  double length_s = 0;
+  /// Seconds of the trace. None: it ends at the last change plus the mean time between changes.
+  std::optional<double> length_s;
   double hysteresis = 0.02;    ///< a loss of up to this share is noise
   double detection_steps = 3;  ///< steps of the running plan until a change of the cluster is noticed
   std::size_t most_plans = 6;  ///< largest number of plans from which the policy chooses

@@ -53,7 +53,7 @@ def _options(
         checkpoint_age_s,
         storage_per_device,
     )
-    options.threads, options.horizon_s, options.move = threads, horizon_s or 0, move
+    options.threads, options.horizon_s, options.move = threads, horizon_s, move
     return options
 
 

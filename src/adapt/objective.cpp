@@ -253,14 +253,15 @@ double ObjectiveChoice::excess(const SizeAnswer& a) const {
   const Objective& o = *job_.objective;
   double out = 0;
   if (o.budget_per_step && a.expense) out = std::max(out, a.expense->per_step / *o.budget_per_step);
-  if (o.deadline_s) out = std::max(out, static_cast<double>(a.iteration_ns) * 1e-9 * steps() / *o.deadline_s);
+  if (o.deadline_s) out = std::max(out, static_cast<double>(a.iteration_ns.value_or(0)) * 1e-9 * steps() / *o.deadline_s);
   return out;
 }
 
 /// If the bounds exclude every size, searches the nearest ones, so that the answer can state by how much they miss.
 void ObjectiveChoice::search_nearest() {
   const Objective& o = *job_.objective;
-  if (!limited() || std::any_of(sizes_.begin(), sizes_.end(), [](const Size& s) { return s.answer.iteration_ns > 0; })) return;
+  if (!limited() || std::any_of(sizes_.begin(), sizes_.end(), [](const Size& s) { return s.answer.iteration_ns.has_value(); }))
+    return;
   std::vector<std::pair<double, Size*>> by_bound;
   for (Size& size : sizes_) {
     const double money = o.budget_per_step ? size.least_cost() / *o.budget_per_step : 0;
@@ -285,13 +286,13 @@ std::string beyond(double value, double most, const std::string& unit, const cha
 Error ObjectiveChoice::none() const {
   const Size* nearest = nullptr;
   for (const Size& size : sizes_)
-    if (size.answer.iteration_ns > 0 && (nearest == nullptr || excess(size.answer) < excess(nearest->answer))) nearest = &size;
+    if (size.answer.iteration_ns && (nearest == nullptr || excess(size.answer) < excess(nearest->answer))) nearest = &size;
   if (nearest == nullptr)
     return {ErrorKind::infeasible, "search.objective", "no cluster size at which a plan fits in memory", "one",
             sizes_.empty() ? "more nodes" : sizes_.back().answer.label};
   const Objective& o = *job_.objective;
   const SizeAnswer& a = nearest->answer;
-  const double days = static_cast<double>(a.iteration_ns) * 1e-9 * steps() / kSecondsPerDay;
+  const double days = static_cast<double>(*a.iteration_ns) * 1e-9 * steps() / kSecondsPerDay;
   const bool late = o.deadline_s && days * kSecondsPerDay > *o.deadline_s;
   const bool dear = o.budget_per_step && a.expense && a.expense->per_step > *o.budget_per_step;
   const double scale = steps() > 0 ? steps() : 1;  // money of the whole run, if its length is known
@@ -325,7 +326,7 @@ ObjectiveAnswer ObjectiveChoice::take() {
   out.objective = *job_.objective;
   for (Size& size : sizes_) out.sizes.push_back(std::move(size.answer));
   const auto cost = [](const SizeAnswer& a) {
-    return a.iteration_ns == 0 ? std::numeric_limits<double>::infinity() : a.expense ? a.expense->per_step : 0.0;
+    return !a.iteration_ns ? std::numeric_limits<double>::infinity() : a.expense ? a.expense->per_step : 0.0;
   };
   std::stable_sort(out.sizes.begin(), out.sizes.end(), [&](const SizeAnswer& a, const SizeAnswer& b) {
     if (cost(a) != cost(b)) return cost(a) < cost(b);

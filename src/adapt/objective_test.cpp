@@ -18,9 +18,9 @@ TEST(PlanForObjective, TheCheapestOfAllSizes) {
   ASSERT_EQ(found->sizes.size(), 3U);  // with 1, 2 and 4 nodes
   for (const SizeAnswer& a : found->sizes) {
     EXPECT_DOUBLE_EQ(a.per_hour, 2.0 * static_cast<double>(a.devices));
-    if (a.iteration_ns == 0) continue;
+    if (!a.iteration_ns) continue;
     ASSERT_TRUE(a.expense);
-    EXPECT_NEAR(a.expense->per_step, static_cast<double>(a.iteration_ns) * 1e-9 / 3600 * a.per_hour, 1e-12);
+    EXPECT_NEAR(a.expense->per_step, static_cast<double>(*a.iteration_ns) * 1e-9 / 3600 * a.per_hour, 1e-12);
     EXPECT_GE(a.expense->per_step, found->sizes[found->best].expense->per_step);
     EXPECT_GT(a.expense->per_step, found->least_cost);
   }
@@ -49,7 +49,7 @@ TEST(PlanForObjective, BudgetAndDeadline) {
   job.objective = Objective{Objective::Minimise::cost, std::nullopt, std::nullopt};
   job.training.tokens = 1e9;
   const double steps = 1e9 / (64 * 1024);
-  job.objective->deadline_s = steps * static_cast<double>(fastest->sizes[fastest->best].iteration_ns) * 1.001e-9;
+  job.objective->deadline_s = steps * static_cast<double>(*fastest->sizes[fastest->best].iteration_ns) * 1.001e-9;
   const auto timely = plan_for_objective(job, {});
   ASSERT_TRUE(timely.ok()) << timely.error().message();
   EXPECT_EQ(timely->sizes[timely->best].nodes_by_group, (std::vector<std::int64_t>{4}));

@@ -157,7 +157,7 @@ Result<Survival> survive(const Job& job, const Plan& plan, std::int64_t most, co
   std::set<std::string> plans;
   for (LossClass& c : out.classes) {
     for (const std::int64_t node : c.nodes) c.holds += (c.holds.empty() ? "" : "; ") + words_of(*at_rest, node);
-    const double horizon = options.horizon_s > 0 ? options.horizon_s : std::numeric_limits<double>::infinity();
+    const double horizon = options.horizon_s.value_or(0) > 0 ? *options.horizon_s : std::numeric_limits<double>::infinity();
     auto answer = ladder(after(*at_rest, c.nodes), horizon);
     if (!answer) return answer.error();
     c.action = std::move(answer->actions[answer->recommended]);

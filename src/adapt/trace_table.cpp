@@ -26,9 +26,9 @@ double mean_gap(const std::vector<Seconds>& times) {
   return times.size() < 2 ? 3600.0 : times.back().count() / static_cast<double>(times.size() - 1);
 }
 
-std::vector<Epoch> epochs_of(const Cluster& cluster, double asked_s) {
+std::vector<Epoch> epochs_of(const Cluster& cluster, const std::optional<double>& asked_s) {
   const std::vector<Seconds> times = change_times(cluster);
-  const double end = asked_s > 0 ? asked_s : times.back().count() + mean_gap(times);
+  const double end = asked_s.value_or(0) > 0 ? *asked_s : times.back().count() + mean_gap(times);
   std::vector<ClusterState> states = states_over_time(cluster);
   std::vector<Epoch> out;
   for (std::size_t i = 0; i < times.size() && times[i].count() < end; ++i) {

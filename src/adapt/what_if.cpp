@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kForGood = std::numeric_limits<double>::infinity();
 
-double horizon_of(const Disturbance& what, double asked) {
-  if (asked > 0) return asked;
+double horizon_of(const Disturbance& what, const std::optional<double>& asked) {
+  if (asked.value_or(0) > 0) return *asked;
   constexpr double kComputeLasts = 600, kNetworkLasts = 1440;
   const bool cut = std::any_of(what.links.begin(), what.links.end(), [](const auto& link) { return link.second < kLostBelow; });
   if (!what.lost.empty() || !what.added.empty() || cut) return kForGood;

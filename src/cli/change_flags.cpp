@@ -33,10 +33,13 @@ Result<adapt::ChangeOptions> change_options(const Context& context, const Change
   adapt::ChangeOptions out;
   out.threads = flags.threads;
   out.interrupted = context.surroundings.interrupted;
-  if (flags.horizon == "good")
+  if (flags.horizon == "good") {
     out.horizon_s = std::numeric_limits<double>::infinity();
-  else if (Status status = read_duration("--horizon", flags.horizon, out.horizon_s); !status.ok())
-    return status.error();
+  } else if (!flags.horizon.empty()) {
+    double seconds = 0;
+    if (Status status = read_duration("--horizon", flags.horizon, seconds); !status.ok()) return status.error();
+    out.horizon_s = seconds;
+  }
   if (Status status = read_duration("--restart", flags.restart, out.move.restart_s); !status.ok()) return status.error();
   if (Status status = read_duration("--warm-up", flags.warm_up, out.move.warm_up_s); !status.ok()) return status.error();
   if (Status status = read_duration("--checkpoint-age", flags.checkpoint_age, out.move.checkpoint_age_s); !status.ok())

@@ -44,11 +44,11 @@ std::string adapt::to_text(const ObjectiveAnswer& answer) {
   std::vector<std::vector<std::string>> rows{head};
   for (std::size_t i = 0; i < answer.sizes.size(); ++i) {
     const adapt::SizeAnswer& a = answer.sizes[i];
-    const std::string mark = i == answer.best ? "→" : a.iteration_ns > 0 && !a.within ? "×" : "";
+    const std::string mark = i == answer.best ? "→" : a.iteration_ns && !a.within ? "×" : "";
     std::vector<std::string> row{mark,
                                  nodes_text(a.nodes_by_group),
                                  std::to_string(a.devices),
-                                 a.iteration_ns > 0 ? base::seconds(a.iteration_ns) : "–",
+                                 a.iteration_ns ? base::seconds(*a.iteration_ns) : "–",
                                  a.expense ? base::fixed(a.expense->per_step, 4) : "–",
                                  a.expense ? base::fixed(a.expense->per_token * 1e6, 3) : "–",
                                  a.days ? base::fixed(*a.days, 1) : "–"};
@@ -81,9 +81,9 @@ std::string adapt::to_json(const ObjectiveAnswer& answer) {
     w.end_array();
     w.key("devices").value(a.devices);
     w.key("price_per_hour").value(a.per_hour);
-    w.key("searched").value(a.iteration_ns > 0);
+    w.key("searched").value(a.iteration_ns.has_value());
     w.key("within").value(a.within);
-    if (a.iteration_ns > 0) w.key("iteration_s").seconds(a.iteration_ns);
+    if (a.iteration_ns) w.key("iteration_s").seconds(*a.iteration_ns);
     if (a.expense) w.key("cost_per_step").value(a.expense->per_step);
     if (a.expense) w.key("cost_per_token").value(a.expense->per_token);
     if (a.expense && a.expense->whole_run > 0) w.key("cost_whole_run").value(a.expense->whole_run);
