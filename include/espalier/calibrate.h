@@ -42,7 +42,7 @@ struct MeasuredLog {
   Job job;
   Strategy strategy;
   Schedule schedule;
-  std::int64_t warm_up = -1;  ///< step lines to skip at the start; −1: a fifth of them, and steps 1 to 5
+  std::optional<std::int64_t> warm_up;  ///< step lines to skip at the start; none: a fifth of them, and steps 1 to 5
 };
 
 /// Holds the measurements to fit, and their device and engine.

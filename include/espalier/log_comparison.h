@@ -55,9 +55,10 @@ struct LogComparison {
   std::vector<std::string> findings;
 };
 
-/// Compares a log with its plan. `warm_up` lines are skipped; below 0, runlog::summarize decides. Fails with
-/// bad_input for a text that is not a log, or a log of another configuration.
-Result<LogComparison> compare_log(const Job& job, const Plan& plan, const NamedText& log, std::int64_t warm_up = -1);
+/// Compares a log with its plan, without the first `warm_up` lines. None: a fifth of them, and steps 1 to 5. Fails
+/// with bad_input for a text that is not a log, or a log of another configuration.
+Result<LogComparison> compare_log(const Job& job, const Plan& plan, const NamedText& log,
+                                  std::optional<std::int64_t> warm_up = std::nullopt);
 
 /// Returns text for a terminal, wrapped at `width` columns; 0 does not wrap.
 std::string to_text(const LogComparison& comparison, std::size_t width = 0);

@@ -255,7 +255,7 @@ def inspect_run(path: PathLike, *, id: str = "", width: int = 100) -> Inspection
     return document_of(Inspection, _native.inspect_run(os.fspath(path), id, width))
 
 
-def compare_log(plan: PlanLike, log: PathLike, *, warm_up: int = -1, width: int = 100) -> LogComparison:
+def compare_log(plan: PlanLike, log: PathLike, *, warm_up: int | None = None, width: int = 100) -> LogComparison:
     """Compare the steps of a training log with the prediction of their plan.
 
     Parameters
@@ -264,7 +264,7 @@ def compare_log(plan: PlanLike, log: PathLike, *, warm_up: int = -1, width: int 
         The plan that ran.
     log : path or str
         The log of Megatron-LM, or its text.
-    warm_up : int
+    warm_up : int, optional
         Lines to skip at the beginning; a fifth of them by default.
     width : int
         Columns of the text; 0 does not wrap lines.

@@ -57,8 +57,8 @@ std::pair<Texts, std::string> calibrated(const std::string& device, const std::s
   return {{to_json(found), to_text(found, width)}, found.yaml};
 }
 
-Texts log_compared(const JobHandle& job, const Plan& plan, const std::string& name, const std::string& log, std::int64_t warm_up,
-                   std::size_t width) {
+Texts log_compared(const JobHandle& job, const Plan& plan, const std::string& name, const std::string& log,
+                   std::optional<std::int64_t> warm_up, std::size_t width) {
   const LogComparison found = taken(waited_for([&] { return compare_log(*job, plan, {name, log}, warm_up); }));
   return {to_json(found), to_text(found, width)};
 }
@@ -88,7 +88,7 @@ void bind_measured(nb::module_& m) {
         doc::validate_validate_runs);
   m.def("calibrate", &calibrated, "device"_a, "engine"_a, "records"_a, "nccl_tests"_a, "threads"_a = 2, "width"_a = 0,
         doc::calibrate_file);
-  m.def("compare_log", &log_compared, "job"_a, "plan"_a, "name"_a, "log"_a, "warm_up"_a = -1, "width"_a = 0,
+  m.def("compare_log", &log_compared, "job"_a, "plan"_a, "name"_a, "log"_a, "warm_up"_a = nb::none(), "width"_a = 0,
         doc::log_comparison_file);
   m.def("compare_step", &step_compared, "job"_a, "plan"_a, "name"_a, "step"_a, "width"_a = 0, doc::step_comparison_file);
   m.def("inspect_run", &run_inspected, "path"_a, "id"_a = "", "width"_a = 0, doc::inspect_inspect_run);

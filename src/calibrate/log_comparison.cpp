@@ -126,7 +126,7 @@ void judge_published(LogComparison& c) {
                            base::fixed(c.model_tflops_per_device, 0), " by the model's own count, attention included."));
 }
 
-Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::int64_t warm_up, LogComparison& c) {
+Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::optional<std::int64_t> warm_up, LogComparison& c) {
   const bool one = plan.pipelines.size() == 1 && plan.uniform();
   const auto compared = calibrate::compare_arguments(
       log.text, log.name,
@@ -158,7 +158,7 @@ Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::int
 
 }  // namespace
 
-Result<LogComparison> compare_log(const Job& job, const Plan& plan, const NamedText& log, std::int64_t warm_up) {
+Result<LogComparison> compare_log(const Job& job, const Plan& plan, const NamedText& log, std::optional<std::int64_t> warm_up) {
   LogComparison c;
   if (Status status = read_log(job, plan, log, warm_up, c); !status.ok()) return status.error();
   auto simulated = simulate(job, plan);

@@ -94,7 +94,7 @@ Status add_records(std::string_view jsonl, const std::string& file, const UserTa
 }
 
 Status add_log(std::string_view bytes, const std::string& file, const Job& job, const Strategy& strategy,
-               const Schedule& schedule, std::int64_t warm_up, const UserTarget& target, UserRuns& out) {
+               const Schedule& schedule, std::optional<std::int64_t> warm_up, const UserTarget& target, UserRuns& out) {
   const auto log = runlog::read_step_log(bytes, file);
   if (!log) return log.error();
   const runlog::StepSummary s = runlog::summarize(*log, warm_up);

@@ -43,10 +43,10 @@ struct UserTarget {
 /// reason.
 Status add_records(std::string_view text, const std::string& file, const UserTarget& target, int threads, UserRuns& out);
 
-/// Adds a log of one configuration. For `warm_up` < 0, runlog::summarize decides. The job's device must be the
+/// Adds a log of one configuration. Without `warm_up`, runlog::summarize decides. The job's device must be the
 /// target's.
 Status add_log(std::string_view text, const std::string& file, const Job& job, const Strategy& strategy, const Schedule& schedule,
-               std::int64_t warm_up, const UserTarget& target, UserRuns& out);
+               std::optional<std::int64_t> warm_up, const UserTarget& target, UserRuns& out);
 
 /// Returns the engine that all runs share; an error when they name several (or none is left).
 Result<std::string> engine_of(const UserRuns& runs);

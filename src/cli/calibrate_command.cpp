@@ -16,7 +16,7 @@ namespace {
 struct CalibrateFlags {
   std::vector<std::string> runs, nccl, configs, overrides;
   std::string base, engine, cluster, out;
-  std::int64_t warm_up = -1;
+  std::optional<std::int64_t> warm_up;
   int threads = 0;
   ConfigurationFlags configuration;
 };

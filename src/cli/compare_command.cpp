@@ -34,7 +34,7 @@ int run_compare(Context& context, const std::vector<std::string>& paths) {
 
 struct StepFlags {
   std::string measured, out, log;
-  std::int64_t warm_up = -1;
+  std::optional<std::int64_t> warm_up;
 };
 
 int run_log(Context& context, const std::vector<std::string>& paths, const StepFlags& flags) {

@@ -251,9 +251,9 @@ double quartile(std::vector<double> values, double share) {
   return values[static_cast<std::size_t>(std::floor(share * static_cast<double>(values.size() - 1) + 0.5))];
 }
 
-std::size_t warm_up_of(const StepLog& log, std::int64_t wanted) {
+std::size_t warm_up_of(const StepLog& log, const std::optional<std::int64_t>& wanted) {
   const std::size_t most = log.steps.empty() ? 0 : log.steps.size() - 1;
-  if (wanted >= 0) return std::min(most, static_cast<std::size_t>(wanted));
+  if (wanted.value_or(-1) >= 0) return std::min(most, static_cast<std::size_t>(*wanted));
   std::size_t lines = (log.steps.size() + 4) / 5;
   const std::int64_t first = log.steps.empty() ? 0 : log.steps.front().step;
   while (first <= 5 && lines < log.steps.size() && log.steps[lines].step <= 5) ++lines;
@@ -290,7 +290,7 @@ Result<StepLog> read_step_log(std::string_view text, const std::string& where) {
   return reader.finish();
 }
 
-StepSummary summarize(const StepLog& log, std::int64_t warm_up) {
+StepSummary summarize(const StepLog& log, std::optional<std::int64_t> warm_up) {
   StepSummary out;
   const std::size_t first = warm_up_of(log, warm_up);
   out.warm_up = static_cast<std::int64_t>(first);

@@ -77,8 +77,8 @@ struct StepSummary {
   double spread = 0;  ///< half the distance between the quartiles over the median
   std::optional<std::int64_t> memory_bytes, global_batch;
 };
-/// Summarises a log. `warm_up` is the number of lines to leave out. With < 0, it is a fifth of the lines, and those
-/// of iterations 1 to 5, as long as a line is left.
-StepSummary summarize(const StepLog& log, std::int64_t warm_up = -1);
+/// Summarises a log. `warm_up` is the number of lines to leave out. None: a fifth of the lines, and those of iterations
+/// 1 to 5, as long as a line is left.
+StepSummary summarize(const StepLog& log, std::optional<std::int64_t> warm_up = std::nullopt);
 
 }  // namespace espalier::runlog
