@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,13 +20,12 @@ namespace espalier::exchange {
 
 /// Holds the file to read, and figures that it may not state.
 struct ClusterRequest {
-  std::string name, text;             ///< name in messages, and contents
-  std::string device;                 ///< catalogue name; empty: as the file states, if it does
-  std::int64_t nodes = 0;             ///< 0: as the file states, otherwise 1
-  std::int64_t devices_per_node = 0;  ///< 0: as the file states, otherwise the device's usual node
-  /// Bytes per second of one network interface; 0 selects the rate that the file states,
-  /// otherwise the device's usual one.
-  double nic_bandwidth = 0;
+  std::string name, text;                        ///< name in messages, and contents
+  std::string device;                            ///< catalogue name; empty: as the file states, if it does
+  std::optional<std::int64_t> nodes;             ///< none: as the file states, otherwise 1
+  std::optional<std::int64_t> devices_per_node;  ///< none: as the file states, otherwise the device's usual node
+  /// Rate of one network interface; none: the rate that the file states, otherwise the device's usual one.
+  std::optional<BytesPerSecond> nic_bandwidth;
   double oversubscription = 1;  ///< on the links above a leaf switch
   std::string hosts;            ///< host list of the job's part of a cluster; empty: the whole cluster
 };
@@ -48,8 +48,9 @@ const std::vector<ClusterFormat>& cluster_formats();
 /// Returns the format of this name, or null.
 const ClusterFormat* find_cluster_format(std::string_view name);
 
-/// Returns a cluster with nodes that are usual for the device; 0 devices per node selects the usual number.
-Result<Cluster> usual_cluster(const std::string& device, std::int64_t nodes, std::int64_t devices_per_node);
+/// Returns a cluster with nodes that are usual for the device, with the usual number of devices unless one is given.
+Result<Cluster> usual_cluster(const std::string& device, std::int64_t nodes,
+                              std::optional<std::int64_t> devices_per_node = std::nullopt);
 /// Writes a cluster of equal nodes as a cluster file in full form, with the notes as comments. Fails with bad_input
 /// for a cluster that the full form cannot express.
 Result<std::string> cluster_file(const Cluster& cluster, const std::vector<std::string>& notes);

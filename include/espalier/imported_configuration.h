@@ -49,25 +49,23 @@ struct ConfigurationRequest {
   std::string name, text;            ///< name in messages, and contents
   std::int64_t devices = 1;          ///< devices of the cluster that runs the configuration
   std::vector<std::string> ignored;  ///< keys to remove before the file is read
-  // Some formats leave these values to the training script; 0 and empty: not stated. A file that
+  // Some formats leave these values to the training script; none and empty: not stated. A file that
   // states another value is an error.
-  std::int64_t sequence_length = 0;
-  std::int64_t global_batch = 0;
-  std::int64_t micro_batch = 0;
+  std::optional<std::int64_t> sequence_length, global_batch, micro_batch;
   std::string recompute;  ///< "none", "selective", "full", or modules of a block: "layernorm,act"
   /// Returns the text of a file that this one names; null when no such file can be read.
   std::function<Result<std::string>(const std::string& path)> file;
-  /// Gives the precision that a file leaves to the training script by "auto": "fp32", "bf16",
-  /// "fp16", "fp8". Empty: not stated.
-  std::string precision = {};
+  /// Gives the precision that a file leaves to the training script by "auto"; none: not stated.
+  std::optional<Precision> precision = {};
   /// Maps the variables and positional parameters ("1") that a launch script leaves open to their values.
   std::map<std::string, std::string> variables = {};
   /// Holds the files that a launch script sources, by name and text.
   std::vector<std::pair<std::string, std::string>> with = {};
-  std::int64_t nodes = 0, devices_per_node = 0;  ///< nodes of the cluster, and devices of a node; 0: unknown
+  /// Holds the nodes of the cluster, and the devices of a node; none: unknown.
+  std::optional<std::int64_t> nodes = {}, devices_per_node = {};
   /// Records whether a model accompanies the file. With `unknown`, job_of() may still receive one.
   enum class ModelState : std::uint8_t { unknown, absent, given } model_state = ModelState::unknown;
-  std::int64_t model_layers = 0;                                       ///< layers of the model; 0: unknown
+  std::optional<std::int64_t> model_layers = {};                       ///< layers of the model; none: unknown
   std::vector<std::pair<std::string, std::string>> model_fields = {};  ///< dotted fields of the model's config.json
 };
 
@@ -80,17 +78,18 @@ struct ImportedConfiguration {
   /// Lists the sizes that the file states whether or not a model is given: key in the file, and value.
   std::vector<std::pair<std::string, std::int64_t>> sizes;
   std::int64_t sequence_length = 0, global_batch = 0;
-  std::string precision = "bf16", optimizer = "adam";
+  Precision precision = Precision::bf16;
+  Optimizer optimizer = Optimizer::adam;
   /// Zeros are filled in later (espalier/configuration.h). Where the model has experts, etp 0 is the tensor degree.
   Strategy strategy;
   Schedule schedule;
-  bool usual_overlap = false;        ///< adds the engine's default overlap, as far as it applies here
-  std::int32_t recompute_every = 0;  ///< every n-th block is recomputed; 0: as in strategy.recompute
-  std::vector<std::int32_t> blocks;  ///< blocks of each chunk, in pipeline order; empty: the engine's own split
+  bool usual_overlap = false;                   ///< adds the engine's default overlap, as far as it applies here
+  std::optional<std::int32_t> recompute_every;  ///< every n-th block is recomputed; none: as in strategy.recompute
+  std::vector<std::int32_t> blocks;             ///< blocks by chunk, in pipeline order; empty: the engine's own split
   /// Describes torchtitan's split of the blocks, which depends on their number. None: as in `blocks`.
   struct EndWeights {
-    std::int64_t first, last;       ///< layers by which the first and the last stage are smaller
-    std::int64_t layers_per_stage;  ///< 0: the schedule determines the number of stages
+    std::int64_t first, last;                      ///< layers by which the first and the last stage are smaller
+    std::optional<std::int64_t> layers_per_stage;  ///< none: the schedule determines the number of stages
   };
   std::optional<EndWeights> end_weights = {};
   std::vector<ImportedKey> keys;

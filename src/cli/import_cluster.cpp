@@ -18,21 +18,21 @@ constexpr double kMostOfNic = 1e14;  ///< bytes/s
 struct ClusterImportFlags {
   std::string path, format, device, nic_bandwidth, hosts, out;
   std::vector<std::string> tests;
-  std::int64_t nodes = 0, devices_per_node = 0;
+  std::optional<std::int64_t> nodes, devices_per_node;
   double oversubscription = 1;
 };
 
 Result<exchange::ClusterRequest> request_of(Context& context, const ClusterImportFlags& flags) {
   auto text = read_input(context, flags.path);
   if (!text) return text.error();
-  exchange::ClusterRequest out{input_name(flags.path), std::move(*text), flags.device, flags.nodes, flags.devices_per_node, 0,
-                               flags.oversubscription, flags.hosts};
+  exchange::ClusterRequest out{input_name(flags.path), std::move(*text), flags.device,           flags.nodes,
+                               flags.devices_per_node, std::nullopt,     flags.oversubscription, flags.hosts};
   if (flags.nic_bandwidth.empty()) return out;
   const auto rate = base::parse_bandwidth(flags.nic_bandwidth);
   if (!rate || !(*rate > 0 && *rate <= kMostOfNic))
     return Error{ErrorKind::usage, "--nic-bandwidth", base::cat("\"", flags.nic_bandwidth, "\""),
                  "a bandwidth with its unit, 400Gb/s, of at most 100 TB/s", ""};
-  out.nic_bandwidth = *rate;
+  out.nic_bandwidth = BytesPerSecond(*rate);
   return out;
 }
 
@@ -44,8 +44,8 @@ Result<exchange::ImportedCluster> of_tests(const exchange::ClusterRequest& reque
   if (device.empty())
     return Error{ErrorKind::usage, "--device", "no device", "the kind of its GPUs, which the output does not state",
                  "--device h100-sxm-80gb"};
-  const std::int64_t nodes = request.nodes > 0 ? request.nodes : tested->nodes;
-  const std::int64_t each = request.devices_per_node > 0 ? request.devices_per_node : tested->devices_per_node;
+  const std::int64_t nodes = request.nodes.value_or(tested->nodes);
+  const std::int64_t each = request.devices_per_node.value_or(tested->devices_per_node);
   auto cluster = exchange::usual_cluster(device, nodes, each);
   if (!cluster) return cluster.error();
   return exchange::ImportedCluster{

@@ -29,11 +29,11 @@ std::string line_of(const exchange::ImportedKey& key) { return key.line > 0 ? st
 const std::string& name_of(const exchange::ImportedKey& key) { return key.written.empty() ? key.key : key.written; }
 
 /// Returns the precision that --set gives, which some files leave open.
-std::string said_precision(const std::vector<std::string>& overrides) {
+std::optional<Precision> said_precision(const std::vector<std::string>& overrides) {
   const std::vector<std::string> path = {"training", "precision"};
-  std::string out;
+  std::optional<Precision> out;
   for (const std::string& text : overrides)
-    if (const auto change = job::parse_override(text); change && change->path == path) out = change->value.text;
+    if (const auto change = job::parse_override(text); change && change->path == path) out = parse_precision(change->value.text);
   return out;
 }
 

@@ -15,7 +15,7 @@ namespace espalier::cli {
 struct ImportedFlags {
   std::string format, path, model, cluster, recompute;
   std::vector<std::string> overrides, ignored, arguments, with;
-  std::int64_t sequence_length = 0, global_batch = 0, micro_batch = 0;
+  std::optional<std::int64_t> sequence_length, global_batch, micro_batch;
 };
 /// Adds the flags. `format` lists those that name the format, the documented one first: "--from,--format"; empty
 /// where it is known.

@@ -47,19 +47,18 @@ class AccelerateReader {
                "give the cluster on which it runs: --set cluster.nodes=N");
   }
 
-  std::string precision() {
+  Precision precision() {
     const std::string word = in_.word("mixed_precision", {"no", "bf16", "fp16", "fp8"}, "no", "precision");
     if (word == "fp8" && in_.has("fp8_config.fp8_backend"))
       in_.word("fp8_config.fp8_backend", {"AO", "TE", "MSAMP"}, "AO", "fp8 products by");
-    return word == "no" ? "fp32" : word;
+    return parse_precision(word).value_or(Precision::fp32);  // "no"
   }
 
   void batch() {
     const std::int64_t steps = in_.integer("gradient_accumulation_steps", 1, kMostDegree, 1, "micro-batches per step");
-    out_.sequence_length = request_.sequence_length;
-    const std::int64_t global = request_.micro_batch > 0 && request_.global_batch == 0
-                                    ? capped_product({request_.micro_batch, steps, out_.strategy.dp})
-                                    : 0;
+    out_.sequence_length = request_.sequence_length.value_or(0);
+    const std::int64_t global =
+        request_.micro_batch && !request_.global_batch ? capped_product({*request_.micro_batch, steps, out_.strategy.dp}) : 0;
     take_batch(in_, request_, 0, global, out_.strategy.dp, out_);
   }
 
@@ -194,9 +193,9 @@ class AccelerateReader {
       inner.text = own_json();
     }
     if (!in_.ok()) return finish();
-    const std::string precision = out_.precision;
+    const Precision precision = out_.precision;
     const bool said = in_.has("mixed_precision");
-    if (said && inner.precision.empty()) inner.precision = precision;
+    if (said && !inner.precision) inner.precision = precision;
     auto named = read_deepspeed(inner);
     if (!named) return named;
     out_ = std::move(*named);
@@ -210,17 +209,18 @@ class AccelerateReader {
 
   /// Merges as DeepSpeedPlugin.set_mixed_precision does (utils/dataclasses.py): settings of the JSON stay, a missing
   /// section is added, "auto" is filled. The other half precision switched on in the JSON is an error.
-  void merge(const std::string& word) {
-    if (word == "fp32") return;
-    const std::string section = word == "fp8" ? "bf16" : word;
+  void merge(Precision stated) {
+    if (stated == Precision::fp32) return;
+    const Precision section = stated == Precision::fp8 ? Precision::bf16 : stated;
     const auto says = [&](const std::string& key) {
       return std::any_of(out_.keys.begin(), out_.keys.end(),
                          [&](const ImportedKey& k) { return k.key == key && k.kind == ImportedKey::Kind::read; });
     };
-    if (out_.precision == "fp32" && !says(section + ".enabled")) out_.precision = word;
-    if (out_.precision == section) out_.precision = word;
-    if (out_.precision != word && out_.precision != "fp32")
-      in_.fail("mixed_precision", word, cat(out_.precision, ", as in the JSON"), "Accelerate rejects two different values");
+    if (out_.precision == Precision::fp32 && !says(cat(to_string(section), ".enabled"))) out_.precision = stated;
+    if (out_.precision == section) out_.precision = stated;
+    if (out_.precision != stated && out_.precision != Precision::fp32)
+      in_.fail("mixed_precision", std::string(to_string(stated)), cat(to_string(out_.precision), ", as in the JSON"),
+               "Accelerate rejects two different values");
   }
 
   std::string own_json() {
@@ -244,7 +244,7 @@ class AccelerateReader {
           .value(in_.word("deepspeed_config.offload_param_device", {"none", "cpu", "nvme"}, "none", "offload of the parameters"))
           .end_object();
     w.end_object();
-    if (request_.micro_batch > 0) w.key("train_micro_batch_size_per_gpu").value(request_.micro_batch);
+    if (request_.micro_batch) w.key("train_micro_batch_size_per_gpu").value(*request_.micro_batch);
     w.end_object();
     return w.text();
   }

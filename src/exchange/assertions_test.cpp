@@ -70,7 +70,7 @@ std::string cluster_of(std::int64_t devices) {
 Result<Plan> plan_of_flags(const Row& row, const ImportedConfiguration& c) {
   const auto job = load_job(
       cat("model: ", c.model, "\ncluster: ", cluster_of(row.devices), "\ntraining: {sequence_length: ", c.sequence_length,
-          ", global_batch: ", c.global_batch, ", precision: ", c.precision, "}\nengine: ", c.engine, "\n"),
+          ", global_batch: ", c.global_batch, ", precision: ", to_string(c.precision), "}\nengine: ", c.engine, "\n"),
       "flags", ".", {});
   if (!job) return job.error();
   return plan_of(*job, c);

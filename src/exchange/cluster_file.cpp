@@ -46,11 +46,11 @@ const ClusterFormat* find_cluster_format(std::string_view name) {
   return at == rows.end() ? nullptr : &*at;
 }
 
-Result<Cluster> usual_cluster(const std::string& device, std::int64_t nodes, std::int64_t devices_per_node) {
+Result<Cluster> usual_cluster(const std::string& device, std::int64_t nodes, std::optional<std::int64_t> devices_per_node) {
   base::JsonWriter w;
   w.begin_object();
   w.key("nodes").value(nodes);
-  if (devices_per_node > 0) w.key("devices_per_node").value(devices_per_node);
+  if (devices_per_node) w.key("devices_per_node").value(*devices_per_node);
   w.key("device").value(device);
   w.end_object();
   auto cluster = load_cluster(w.text(), "--device");

@@ -131,7 +131,7 @@ NodeLinks in_runs(std::size_t n, std::size_t run, std::int64_t count, PciePath i
 }
 
 ImportedCluster made(const NodeLinks& links, const std::string& device, std::int64_t nodes = 1) {
-  auto out = cluster_of(links, {"file", "", device, nodes, 0, 0, 1, ""});
+  auto out = cluster_of(links, {"file", "", device, nodes, {}, {}, 1, ""});
   EXPECT_TRUE(out.ok()) << (out ? "" : out.error().message());
   return out ? *out : ImportedCluster{};
 }
@@ -214,7 +214,7 @@ TEST(NodeLinksMade, HiddenLinksAreTheUsualOnes) {
 }
 
 std::string rocm(const std::string& text, const std::string& device = "mi300x") {
-  const auto out = find_cluster_format("rocm-smi-topo")->read({"rocm.txt", text, device, 1, 0, 0, 1, ""});
+  const auto out = find_cluster_format("rocm-smi-topo")->read({"rocm.txt", text, device, 1, {}, {}, 1, ""});
   return out ? "accepted" : out.error().message();
 }
 
@@ -224,7 +224,7 @@ TEST(RocmTopology, OneHopIsALink) {
   EXPECT_EQ(rocm(head + rows), "accepted");
   // Two hops mean no direct link, so that only PCIe is left.
   const std::string far = "==== Weight between two GPUs ====\n  GPU0 GPU1\nGPU0 0 30\nGPU1 30 0\n" + head + rows;
-  const auto two = find_cluster_format("rocm-smi-topo")->read({"rocm.txt", far, "mi300x", 1, 0, 0, 1, ""});
+  const auto two = find_cluster_format("rocm-smi-topo")->read({"rocm.txt", far, "mi300x", 1, {}, {}, 1, ""});
   ASSERT_TRUE(two.ok()) << two.error().message();
   EXPECT_EQ(two->cluster.groups.front().intra.front().kind, FabricKind::pcie_tree);
   EXPECT_THAT(rocm("nothing"), HasSubstr("no table \"Link Type between two GPUs\""));
@@ -259,7 +259,7 @@ TEST(NodeLinksMade, NetworkInterfaces) {
 }
 
 TEST(NodeLinksMade, AnotherNumberOfDevicesIsRefused) {
-  const auto out = cluster_of(alike(4, 4, PciePath::sys), {"topo.txt", "", "a100-sxm-80gb", 1, 8, 0, 1, ""});
+  const auto out = cluster_of(alike(4, 4, PciePath::sys), {"topo.txt", "", "a100-sxm-80gb", 1, 8, {}, 1, ""});
   ASSERT_FALSE(out.ok());
   EXPECT_EQ(out.error().where, "topo.txt");
   EXPECT_EQ(out.error().found, "4 devices");
@@ -267,7 +267,8 @@ TEST(NodeLinksMade, AnotherNumberOfDevicesIsRefused) {
 }
 
 ImportedCluster topology(const std::string& text, double oversubscription) {
-  auto out = find_cluster_format("slurm-topology")->read({"topology.conf", text, "h100-sxm-80gb", 0, 8, 0, oversubscription, ""});
+  auto out =
+      find_cluster_format("slurm-topology")->read({"topology.conf", text, "h100-sxm-80gb", {}, 8, {}, oversubscription, ""});
   EXPECT_TRUE(out.ok()) << (out ? "" : out.error().message());
   return out ? *out : ImportedCluster{};
 }

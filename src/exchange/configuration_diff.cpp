@@ -181,7 +181,7 @@ std::string read_again(const FileTask& task, const ConfigurationRequest& changed
   if (!then) return then.error().message();
   if (then->global_batch != task.now.global_batch) return cat("global batch ", then->global_batch);
   if (then->sequence_length != task.now.sequence_length) return cat("sequences of ", then->sequence_length);
-  if (then->precision != task.now.precision) return cat("precision ", then->precision);
+  if (then->precision != task.now.precision) return cat("precision ", to_string(then->precision));
   const auto plan = plan_of(task.job, *then);
   if (!plan) return plan.error().message();
   return plan->pipelines == task.wanted.pipelines ? std::string() : plan->label();

@@ -127,10 +127,10 @@ class DeepSpeedReader {
     const bool fp16 = in_.flag("fp16.enabled", false, "precision fp16");
     if (bf16 && fp16) in_.fail("fp16.enabled", "true together with bf16", "one of them");
     in_.word("optimizer.type", {"Adam", "AdamW", "FusedAdam", "DeepSpeedCPUAdam"}, "Adam", "optimizer");
-    out_.optimizer = "adam";
-    out_.precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
+    out_.optimizer = Optimizer::adam;
+    out_.precision = bf16 ? Precision::bf16 : fp16 ? Precision::fp16 : Precision::fp32;
     if (in_.has("espalier.precision") && in_.word("espalier.precision", {"none", "fp8"}, "none", "products in") == "fp8")
-      out_.precision = "fp8";
+      out_.precision = Precision::fp8;
     for (const char* key : {"bf16.enabled", "bfloat16.enabled", "fp16.enabled"})
       if (in_.is_auto(key) && !bf16 && !fp16) {
         filled(key);
@@ -146,16 +146,16 @@ class DeepSpeedReader {
     const bool all = in_.flag(moments, false, "moments of Adam in bf16") && two_bytes;
     if (two_bytes && !all)
       in_.fail(weights, "true", cat("false, or ", moments, " as well: fp32 moments of bf16 weights cannot be priced"));
-    if (all && out_.precision != "fp32" && out_.precision != "fp16") out_.engine += "+bf16-states";
+    if (all && out_.precision != Precision::fp32 && out_.precision != Precision::fp16) out_.engine += "+bf16-states";
   }
 
   /// Handles "auto", which the Trainer's arguments or Accelerate's mixed_precision fill in.
   void filled(const char* key) {
-    if (request_.precision.empty())
+    if (!request_.precision)
       in_.fail(key, "auto", "bf16, fp16 or fp32: the training script sets it, this file does not",
                "--set training.precision=bf16");
-    out_.precision = request_.precision;
-    in_.list({ImportedKey::Kind::read, "training.precision", out_.precision, "fills in what is auto", 0});
+    out_.precision = request_.precision.value_or(Precision::fp32);
+    in_.list({ImportedKey::Kind::read, "training.precision", std::string(to_string(out_.precision)), "fills in what is auto", 0});
   }
 
   const ConfigurationRequest& request_;

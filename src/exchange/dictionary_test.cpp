@@ -21,7 +21,7 @@ std::string kind_of(const KeyRow& row) {
   std::string text = kFlags;
   const std::string flag = row.flags.empty() ? "--" + row.key : row.flags.front();
   // The key that the row belongs to is on, and is ignored.
-  ConfigurationRequest request{"file", "", 8, {}, 0, 0, 0, "", nullptr};
+  ConfigurationRequest request{"file", "", 8, {}, {}, {}, {}, "", nullptr};
   if (!row.with.empty()) text += "--" + row.with + " 17 ";
   if (row.key == "bias_swiglu_fusion") text += "--swiglu ";  // with another activation it has no effect
   request.text = text + flag + (row.type == "flag" || row.type == "off" ? "" : " 17");

@@ -223,7 +223,7 @@ class FlagScan {
 }  // namespace
 
 ShellContext shell_context(const ConfigurationRequest& request) {
-  ShellContext out{request.variables, {}, request.nodes, request.devices_per_node};
+  ShellContext out{request.variables, {}, request.nodes.value_or(0), request.devices_per_node.value_or(0)};
   for (const auto& [name, text] : request.with) out.files.push_back({name, text});
   return out;
 }

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 /// Returns a request for 8 devices, with typical arguments of training scripts.
 ConfigurationRequest request_of(const std::string& text) {
-  ConfigurationRequest out{"file", text, 8, {}, 64, 0, 1, "", nullptr};
+  ConfigurationRequest out{"file", text, 8, {}, 64, {}, 1, "", nullptr};
   return out;
 }
 
@@ -56,17 +56,17 @@ TEST(Auto, OfThePrecisionIsAsked) {
   ConfigurationRequest request = request_of(kAuto);
   EXPECT_THAT(refusal("deepspeed", request), AllOf(HasSubstr("file:1: found bf16.enabled = auto; expected bf16, fp16 or fp32"),
                                                    HasSubstr("--set training.precision=bf16")));
-  request.precision = "fp16";
-  EXPECT_EQ(read("deepspeed", request).precision, "fp16");
+  request.precision = Precision::fp16;
+  EXPECT_EQ(read("deepspeed", request).precision, Precision::fp16);
   // The other one is on, so that the open one is off.
   EXPECT_EQ(read("deepspeed", request_of("{\"bf16\": {\"enabled\": true}, \"fp16\": {\"enabled\": \"auto\"}}")).precision,
-            "bf16");
-  EXPECT_EQ(read("deepspeed", request_of("{}")).precision, "fp32");
+            Precision::bf16);
+  EXPECT_EQ(read("deepspeed", request_of("{}")).precision, Precision::fp32);
 }
 
 TEST(Auto, OfOtherKeysIsListedWithWhoFillsIt) {
   ConfigurationRequest request = request_of(kAuto);
-  request.precision = "bf16";
+  request.precision = Precision::bf16;
   const ImportedConfiguration c = read("deepspeed", request);
   const ImportedKey micro = key_of(c, "train_micro_batch_size_per_gpu");
   EXPECT_EQ(micro.kind, ImportedKey::Kind::defaulted);
@@ -87,13 +87,13 @@ ConfigurationRequest named(const std::string& json, const std::string& precision
 }
 
 TEST(Auto, IsFilledByAcceleratesMixedPrecision) {
-  EXPECT_EQ(read("accelerate", named(kAuto, "mixed_precision: bf16\n")).precision, "bf16");
-  EXPECT_EQ(read("accelerate", named(kAuto, "mixed_precision: 'no'\n")).precision, "fp32");
+  EXPECT_EQ(read("accelerate", named(kAuto, "mixed_precision: bf16\n")).precision, Precision::bf16);
+  EXPECT_EQ(read("accelerate", named(kAuto, "mixed_precision: 'no'\n")).precision, Precision::fp32);
   EXPECT_THAT(refusal("accelerate", named(kAuto, "")), HasSubstr("--set training.precision=bf16"));
   // As in set_mixed_precision, an absent section is added and one with false stays off. The other half precision is
   // an error.
-  EXPECT_EQ(read("accelerate", named("{}", "mixed_precision: bf16\n")).precision, "bf16");
-  EXPECT_EQ(read("accelerate", named("{\"bf16\": {\"enabled\": false}}", "mixed_precision: bf16\n")).precision, "fp32");
+  EXPECT_EQ(read("accelerate", named("{}", "mixed_precision: bf16\n")).precision, Precision::bf16);
+  EXPECT_EQ(read("accelerate", named("{\"bf16\": {\"enabled\": false}}", "mixed_precision: bf16\n")).precision, Precision::fp32);
   EXPECT_THAT(refusal("accelerate", named("{\"fp16\": {\"enabled\": true}}", "mixed_precision: bf16\n")),
               HasSubstr("found mixed_precision = bf16; expected fp16, as in the JSON"));
 }
@@ -260,7 +260,8 @@ void comes_back(const std::string& engine, const std::string& exporter, const ch
   ASSERT_TRUE(planned) << planned.error().message();
   const auto text = find_exporter(exporter)->write({&*job, &planned->plan});
   ASSERT_TRUE(text) << text.error().message();
-  const ConfigurationRequest request{"file", *text, 16, {}, std::string(importer) == "deepspeed" ? 1024 : 0, 0, 0, "", nullptr};
+  ConfigurationRequest request{"file", *text, 16, {}, {}, {}, {}, "", nullptr};
+  if (std::string(importer) == "deepspeed") request.sequence_length = 1024;
   const auto read = find_configuration_format(importer)->read(request);
   ASSERT_TRUE(read) << read.error().message() << *text;
   const bool holds_model = !read->model.empty();
@@ -336,7 +337,7 @@ TEST(TorchtitanImport, StagesFollowTheWeightsOfTheEnds) {
   const std::string model = llama_path();  // 12 blocks
   const auto blocks = [&](const std::string& weights, const char* recompute = "none") {
     const ConfigurationRequest request{
-        "file", "--training.seq_len 1024 --parallelism.pipeline_parallel_degree 4 " + weights, 16, {}, 0, 0, 0, recompute,
+        "file", "--training.seq_len 1024 --parallelism.pipeline_parallel_degree 4 " + weights, 16, {}, {}, {}, {}, recompute,
         nullptr};
     const auto read = find_configuration_format("torchtitan")->read(request);
     const auto job = job_of(*read, {model, cluster_path(), {}});
@@ -385,7 +386,8 @@ TEST(Variables, DefaultsOfTheScriptAreTakenAndListed) {
 
 TEST(Missing, IsNamedAllAtOnce) {
   ConfigurationRequest request = request_of("{\"bf16\": {\"enabled\": true}}");
-  request.micro_batch = request.sequence_length = 0;
+  request.micro_batch.reset();
+  request.sequence_length.reset();
   EXPECT_THAT(refusal("deepspeed", request),
               AllOf(HasSubstr("no micro-batch and no sequence length"), HasSubstr("--micro-batch N --sequence-length N")));
 }
@@ -462,7 +464,7 @@ TEST(Offload, OfEachFormat) {
 // ---- clusters -----------------------------------------------------------------------------------------------------
 
 std::string cluster_refusal(const char* format, const std::string& text, const char* device, double oversubscription = 1) {
-  const auto out = find_cluster_format(format)->read({"file", text, device, 0, 0, 0, oversubscription, ""});
+  const auto out = find_cluster_format(format)->read({"file", text, device, {}, {}, {}, oversubscription, ""});
   return out ? "accepted" : out.error().message();
 }
 

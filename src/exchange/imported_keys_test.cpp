@@ -22,7 +22,9 @@ struct Row {
 };
 
 ImportedConfiguration read(const char* format, const char* text, std::int64_t sequence, std::int64_t micro_batch) {
-  const ConfigurationRequest request{"file", text, 16, {}, sequence, 0, micro_batch, "", nullptr};
+  ConfigurationRequest request{"file", text, 16, {}, {}, {}, {}, "", nullptr};
+  if (sequence > 0) request.sequence_length = sequence;
+  if (micro_batch > 0) request.micro_batch = micro_batch;
   auto out = find_configuration_format(format)->read(request);
   EXPECT_TRUE(out.ok()) << (out ? "" : out.error().message());
   return out ? *out : ImportedConfiguration{};

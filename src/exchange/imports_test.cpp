@@ -78,14 +78,14 @@ TEST(MegatronLayout, CountsBlocksOfStages) {
 }
 
 ImportedConfiguration read(const char* format, const std::string& text, std::int64_t devices) {
-  ConfigurationRequest request{"file", text, devices, {}, 0, 0, 0, "", nullptr};
+  ConfigurationRequest request{"file", text, devices, {}, {}, {}, {}, "", nullptr};
   auto out = find_configuration_format(format)->read(request);
   EXPECT_TRUE(out.ok()) << (out ? "" : out.error().message());
   return out ? *out : ImportedConfiguration{};
 }
 std::string refusal(const char* format, const std::string& text, std::int64_t devices = 8,
                     std::vector<std::string> ignored = {}) {
-  ConfigurationRequest request{"file", text, devices, std::move(ignored), 0, 0, 0, "", nullptr};
+  ConfigurationRequest request{"file", text, devices, std::move(ignored), {}, {}, {}, "", nullptr};
   const auto out = find_configuration_format(format)->read(request);
   return out ? "accepted" : out.error().message();
 }
@@ -101,7 +101,7 @@ TEST(MegatronImport, DegreesAndStages) {
                       8);
   EXPECT_EQ(c.schedule.stages, 4);
   EXPECT_THAT(c.blocks, ElementsAre(1, 2, 2, 3));  // 8 − 1 − 3 = 4 over two stages
-  EXPECT_EQ(c.precision, "fp16");
+  EXPECT_EQ(c.precision, Precision::fp16);
   EXPECT_EQ(c.global_batch, 16);
   EXPECT_THAT(c.model, HasSubstr("gpt2"));  // LayerNorm, gelu, biases, learned positions: the defaults
   // On 8 devices with tp 1 and pp 1, a missing --global-batch-size means one sample for each of 8 replicas.
@@ -178,12 +178,12 @@ TEST(DeepSpeedImport, StatesInTwoBytes) {
                                      {"enabled": "auto", "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}})",
                                  8,
                                  {},
-                                 0,
-                                 0,
-                                 0,
+                                 {},
+                                 {},
+                                 {},
                                  "",
                                  nullptr};
-  automatic.precision = "bf16";  // by the training script
+  automatic.precision = Precision::bf16;  // by the training script
   const auto filled = find_configuration_format("deepspeed")->read(automatic);
   ASSERT_TRUE(filled.ok()) << filled.error().message();
   EXPECT_EQ(filled->engine, "deepspeed+bf16-states");
@@ -246,7 +246,7 @@ TEST(SlurmHosts, ExpandsLists) {
 TEST(SlurmHosts, AreCountedLineByLine) {
   const auto* format = find_cluster_format("slurm-hosts");
   const std::string lines = "a[1-60000]\nb[1-60000]\nc[1-60000]\nd[1-60000]\n";
-  const auto read = format->read({"hosts", lines, "a100-sxm-80gb", 2, 0, 0, 1, ""});
+  const auto read = format->read({"hosts", lines, "a100-sxm-80gb", 2, {}, {}, 1, ""});
   ASSERT_FALSE(read.ok());
   EXPECT_THAT(read.error().message(), HasSubstr("hosts:3: found too many hosts"));
 }
@@ -254,7 +254,7 @@ TEST(SlurmHosts, AreCountedLineByLine) {
 TEST(TopoMatrix, DamageIsNamedWithItsLine) {
   const auto* format = find_cluster_format("nvidia-smi-topo");
   const auto read_text = [&](const std::string& text) {
-    return format->read({"topo.txt", text, "a100-sxm-80gb", 2, 0, 0, 1, ""});
+    return format->read({"topo.txt", text, "a100-sxm-80gb", 2, {}, {}, 1, ""});
   };
   const auto sound = read_text(
       "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV4\tNV4\tNV4\nGPU1\tNV4 X NV4NV4\nGPU2\tNV4\tNV4\tX\tNV4\nGPU3\tNV4\tNV4\tNV4\tX\n");

@@ -103,7 +103,7 @@ TEST(LaunchCases, SourcedFileIsAskedForByName) {
   EXPECT_THAT(c.model, HasSubstr("\"model_type\": \"qwen3_moe\""));  // experts in every layer: "([1]*94)"
   EXPECT_EQ(c.strategy.offload, Offload::optimizer);
   // slime sets bf16 and the distributed optimizer by itself, and the answer lists that.
-  EXPECT_EQ(c.precision, "bf16");
+  EXPECT_EQ(c.precision, Precision::bf16);
   EXPECT_EQ(c.strategy.zero, ZeroStage::optimizer);
   EXPECT_THAT(c.notes, Contains(HasSubstr("slime sets what the file leaves unset: bf16 = True")));
   request.with = {{"models.sh", std::string(kSlimeModel).replace(std::string(kSlimeModel).find("([1]*94)"), 8, "[0]*1+[1]*93")}};

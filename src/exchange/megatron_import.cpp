@@ -150,11 +150,11 @@ class MegatronReader {
 
   /// Reads the number of layers, from the model file where the arguments have none.
   void layers() {
-    if (in_.has("num_layers") || request_.model_layers == 0) {
+    if (in_.has("num_layers") || !request_.model_layers) {
       layers_ = degree("num_layers", 0, "layers");
       return;
     }
-    layers_ = request_.model_layers;
+    layers_ = *request_.model_layers;
     in_.list({ImportedKey::Kind::read, "num_layers", std::to_string(layers_), cat("layers ", layers_, ", of --model"), 0});
   }
   /// Checks that the number of layers is known, since a share of them needs it.
@@ -410,12 +410,13 @@ class MegatronReader {
   void precision() {
     const bool bf16 = in_.flag("bf16", false, "precision bf16"), fp16 = in_.flag("fp16", false, "precision fp16");
     const std::string fp8 = in_.text("fp8", "None", "fp8 products");
-    out_.precision = !switched_off(fp8) ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
-    if (out_.precision == "fp32")
+    out_.precision = !switched_off(fp8) ? Precision::fp8 : bf16 ? Precision::bf16 : fp16 ? Precision::fp16 : Precision::fp32;
+    if (out_.precision == Precision::fp32)
       out_.notes.emplace_back(
           "no --bf16 and no --fp16: Megatron-LM trains in fp32, so fp32 is predicted; --set training.precision=bf16 predicts "
           "bf16");
-    out_.optimizer = in_.word("optimizer", {"adam", "sgd"}, "adam", "optimizer");
+    const bool sgd = in_.word("optimizer", {"adam", "sgd"}, "adam", "optimizer") == "sgd";
+    out_.optimizer = sgd ? Optimizer::sgd : Optimizer::adam;
   }
 
   /// Reads the attention backend, by whether it keeps scores. Megatron prints it as "AttnBackend.unfused".

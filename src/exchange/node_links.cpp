@@ -73,14 +73,14 @@ class NodeLinksImport {
 
   Result<ImportedCluster> run() {
     const auto n = static_cast<std::int64_t>(links_.devices());
-    if (request_.devices_per_node > 0 && request_.devices_per_node != n)
+    if (request_.devices_per_node && *request_.devices_per_node != n)
       return Error{ErrorKind::bad_input, request_.name, cat(n, " devices"),
-                   cat(request_.devices_per_node, ", as given by --devices-per-node"), ""};
-    auto usual = usual_cluster(request_.device, std::max<std::int64_t>(1, request_.nodes), n);
+                   cat(*request_.devices_per_node, ", as given by --devices-per-node"), ""};
+    auto usual = usual_cluster(request_.device, request_.nodes.value_or(1), n);
     if (!usual) return usual.error();
     out_.cluster = std::move(*usual);
     if (Status status = of_another_device(group().device.name); !status.ok()) return status.error();
-    if (request_.nodes == 0) note("one node, because the file describes one: --nodes N sets the number");
+    if (!request_.nodes) note("one node, because the file describes one: --nodes N sets the number");
     if (n > 1) inside();
     if (out_.cluster.nodes() > 1) network();
     return std::move(out_);
@@ -246,7 +246,7 @@ class NodeLinksImport {
       return;
     }
     const auto count = static_cast<double>(nics.size());
-    double rate = request_.nic_bandwidth;
+    double rate = request_.nic_bandwidth ? request_.nic_bandwidth->count() : 0;
     if (rate == 0 && nics.front()->bandwidth > 0) {
       rate = nics.front()->bandwidth;
       for (const FoundNic* nic : nics) rate = std::min(rate, nic->bandwidth > 0 ? nic->bandwidth : rate);

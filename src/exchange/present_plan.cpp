@@ -35,7 +35,7 @@ std::string job_text(const ImportedConfiguration& c, const ConfigurationInputs& 
   w.key("cluster").value(inputs.cluster);
   w.key("training").begin_object();
   w.key("sequence_length").value(c.sequence_length).key("global_batch").value(c.global_batch);
-  w.key("precision").value(c.precision).key("optimizer").value(c.optimizer);
+  w.key("precision").value(to_string(c.precision)).key("optimizer").value(to_string(c.optimizer));
   w.end_object();
   w.key("engine").value(c.engine);
   w.end_object();
@@ -68,9 +68,9 @@ bool has_experts(const Model& model) { return active_parameter_count(model) < pa
 /// Returns the stages per rank: ⌈weighted layers / layers per stage⌉ over the ranks (torchtitan,
 /// distributed/pipeline_parallel.py), rounded down. cut() reports a remainder.
 std::int32_t virtual_stages(const Job& job, const ImportedConfiguration& c) {
-  if (!c.end_weights || c.end_weights->layers_per_stage == 0) return c.schedule.virtual_stages;
+  if (!c.end_weights || !c.end_weights->layers_per_stage) return c.schedule.virtual_stages;
   const std::int64_t weighted = job.model.blocks() + c.end_weights->first + c.end_weights->last;
-  const std::int64_t stages = (weighted + c.end_weights->layers_per_stage - 1) / c.end_weights->layers_per_stage;
+  const std::int64_t each = *c.end_weights->layers_per_stage, stages = (weighted + each - 1) / each;
   return static_cast<std::int32_t>(std::max<std::int64_t>(1, stages / c.schedule.stages));
 }
 
@@ -103,7 +103,7 @@ Strategy for_rules(const Job& job, const ImportedConfiguration& c, Strategy stra
   const std::int32_t all = r.kind == RecomputeKind::full ? fullest_of_engine(job, c, schedule) : 0;
   // Only torchtitan up to 0.2.1 recomputes every n-th block (selective_ac_option). The rules describe newer versions,
   // which have all or none.
-  if (r.kind == RecomputeKind::full) r.layers = c.recompute_every > 1 ? all : std::min(r.layers, all);
+  if (r.kind == RecomputeKind::full) r.layers = c.recompute_every ? all : std::min(r.layers, all);
   return strategy;
 }
 
@@ -139,11 +139,11 @@ Status cut(const Job& job, const ImportedConfiguration& c, Pipeline& pipeline) {
     range.first = next;
     range.last = next + count - 1;
     Recompute& r = range.strategy.recompute;
-    if (c.recompute_every > 1 && blocks[k] <= r.layers)
-      return Error{
-          ErrorKind::bad_input, c.name,
-          cat("every ", c.recompute_every, ". block recomputed, ", r.layers, " in the fullest stage, and a stage of ", blocks[k]),
-          "stages of nearly equal size, or all or no blocks recomputed", "--recompute full or none"};
+    if (c.recompute_every && blocks[k] <= r.layers)
+      return Error{ErrorKind::bad_input, c.name,
+                   cat("every ", *c.recompute_every, ". block recomputed, ", r.layers, " in the fullest stage, and a stage of ",
+                       blocks[k]),
+                   "stages of nearly equal size, or all or no blocks recomputed", "--recompute full or none"};
     // A shorter stage recomputes all of its blocks. One number for all stages is then enough, where the engine's own
     // split has that many in one stage.
     if (r.kind == RecomputeKind::full && r.layers > most) r.layers = std::min(r.layers, blocks[k]);
@@ -251,9 +251,9 @@ Status take_inputs(const ConfigurationInputs& inputs, ConfigurationRequest& requ
   const auto cluster = cluster_of(inputs);
   if (!cluster) return cluster.error();
   request.devices = cluster->devices();
-  request.nodes = 0;
-  for (const auto& group : cluster->groups) request.nodes += group.nodes;
-  request.devices_per_node = request.nodes > 0 && request.devices % request.nodes == 0 ? request.devices / request.nodes : 0;
+  const std::int64_t nodes = cluster->nodes();
+  request.nodes = nodes;
+  if (nodes > 0 && request.devices % nodes == 0) request.devices_per_node = request.devices / nodes;
   if (inputs.model.empty())
     request.model_state = ConfigurationRequest::ModelState::absent;
   else
@@ -292,7 +292,7 @@ std::pair<Strategy, Schedule> completed_configuration(const Job& job, const Impo
   if (s.etp == 0) s.etp = s.tp;
   if (s.recompute.kind == RecomputeKind::full && s.recompute.layers == 0) {
     const std::int32_t all = fullest_chunk(job, c, schedule);
-    s.recompute.layers = c.recompute_every > 1 ? std::max(1, all / c.recompute_every) : all;
+    s.recompute.layers = c.recompute_every ? std::max(1, all / *c.recompute_every) : all;
   }
   complete_configuration(job, s, schedule);
   ESPALIER_CHECK(s.etp >= 1);

@@ -26,7 +26,7 @@ constexpr const char* kModel = "--num-layers 8 --hidden-size 64 --num-attention-
 constexpr const char* kBatch = "--seq-length 128 --micro-batch-size 1 ";
 
 std::string of_config(const char* format, const std::string& text) {
-  const ConfigurationRequest request{"file", text, 8, {}, 0, 0, 0, "", nullptr};
+  const ConfigurationRequest request{"file", text, 8, {}, {}, {}, {}, "", nullptr};
   const auto read = find_configuration_format(format)->read(request);
   if (read) return "accepted";
   const bool asserted = read.error().kind == ErrorKind::check_failed;  // by the framework
@@ -220,7 +220,7 @@ TEST(Refusals, OfAccelerate) {
 // ---- clusters -----------------------------------------------------------------------------------------------------
 
 std::string of_cluster(const char* format, const std::string& text) {
-  const auto read = find_cluster_format(format)->read({"file", text, "h100-sxm-80gb", 2, 0, 0, 1, ""});
+  const auto read = find_cluster_format(format)->read({"file", text, "h100-sxm-80gb", 2, {}, {}, 1, ""});
   if (!read) return read.error().message();
   const auto yaml = cluster_file(read->cluster, read->notes);
   EXPECT_TRUE(yaml.ok()) << text;

@@ -463,17 +463,17 @@ Result<std::vector<ImportedKey>> SettingReader::finish() {
   return std::move(keys_);
 }
 
-std::int64_t said_or(SettingReader& reader, std::string_view key, std::int64_t in_file, std::int64_t asked,
+std::int64_t said_or(SettingReader& reader, std::string_view key, std::int64_t in_file, const std::optional<std::int64_t>& asked,
                      std::string_view flag) {
   ESPALIER_CHECK(flag.starts_with("--"));
-  if (asked == 0) return in_file;
-  if (in_file != 0 && in_file != asked) {
-    reader.fail(key, std::to_string(in_file), cat(asked, ", as ", flag, " sets"), "omit the flag: the file sets it");
+  if (asked.value_or(0) == 0) return in_file;
+  if (in_file != 0 && in_file != *asked) {
+    reader.fail(key, std::to_string(in_file), cat(*asked, ", as ", flag, " sets"), "omit the flag: the file sets it");
     return in_file;
   }
   if (in_file == 0)
-    reader.list({ImportedKey::Kind::read, std::string(flag), std::to_string(asked), "set on the command line", 0});
-  return asked;
+    reader.list({ImportedKey::Kind::read, std::string(flag), std::to_string(*asked), "set on the command line", 0});
+  return *asked;
 }
 
 }  // namespace espalier::exchange

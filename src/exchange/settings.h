@@ -132,9 +132,9 @@ class SettingReader {
   bool lacks_files_ = false;
 };
 
-/// Returns the request's value where the file has none. A file with another value is an error of the reader. 0 means
-/// that neither has one.
-std::int64_t said_or(SettingReader& reader, std::string_view key, std::int64_t in_file, std::int64_t asked,
+/// Returns the request's value where the file has none, that is, 0. A file with another value is an error of the
+/// reader. 0 means that neither has one.
+std::int64_t said_or(SettingReader& reader, std::string_view key, std::int64_t in_file, const std::optional<std::int64_t>& asked,
                      std::string_view flag);
 
 }  // namespace espalier::exchange

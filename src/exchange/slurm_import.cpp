@@ -137,11 +137,12 @@ std::string first_and_last(const std::vector<std::string>& hosts) {
   return hosts.size() == 1 ? hosts.front() : cat(hosts.front(), " … ", hosts.back());
 }
 
-Result<ImportedCluster> of_hosts(const ClusterRequest& request, std::size_t hosts, std::int64_t devices_per_node) {
+Result<ImportedCluster> of_hosts(const ClusterRequest& request, std::size_t hosts,
+                                 const std::optional<std::int64_t>& devices_per_node) {
   auto cluster = usual_cluster(request.device, static_cast<std::int64_t>(hosts), devices_per_node);
   if (!cluster) return cluster.error();
   ImportedCluster out{std::move(*cluster), {}};
-  if (devices_per_node == 0)
+  if (!devices_per_node)
     out.notes.push_back(cat(out.cluster.devices() / out.cluster.nodes(), " devices per node, the usual number of ",
                             request.device, ": --devices-per-node sets another"));
   out.notes.push_back(cat("links and network are those of a usual node of ", request.device));
@@ -206,10 +207,12 @@ Result<ImportedCluster> read_hosts(const ClusterRequest& request) {
   if (Status status = device_missing(request); !status.ok()) return status.error();
   const auto file = host_file(request);
   if (!file) return file.error();
-  if (request.nodes > 0 && request.nodes != static_cast<std::int64_t>(file->hosts.size()))
+  if (request.nodes && *request.nodes != static_cast<std::int64_t>(file->hosts.size()))
     return fault(request.name, cat(static_cast<std::int64_t>(file->hosts.size()), " hosts"),
-                 cat(request.nodes, ", as given by --nodes"));
-  auto out = of_hosts(request, file->hosts.size(), request.devices_per_node > 0 ? request.devices_per_node : file->devices);
+                 cat(*request.nodes, ", as given by --nodes"));
+  std::optional<std::int64_t> each = request.devices_per_node;
+  if (!each && file->devices > 0) each = file->devices;
+  auto out = of_hosts(request, file->hosts.size(), each);
   if (out) out->notes.insert(out->notes.begin(), cat("hosts: ", first_and_last(file->hosts)));
   return out;
 }

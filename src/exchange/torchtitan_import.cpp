@@ -248,10 +248,11 @@ class TitanReader {
       return;
     }
     if (!in_.has(first) && !in_.has(last) && !in_.has(each)) return;
-    out_.end_weights = {
-        in_.integer(first, 0, kMostDegree, 1, "layers by which the first stage is smaller:"),
-        in_.integer(last, 0, kMostDegree, 1, "layers by which the last stage is smaller:"),
-        in_.integer(each, 0, kMostDegree, 0, "layers per stage (0: two stages per rank if the schedule has several)")};
+    out_.end_weights = {in_.integer(first, 0, kMostDegree, 1, "layers by which the first stage is smaller:"),
+                        in_.integer(last, 0, kMostDegree, 1, "layers by which the last stage is smaller:"), std::nullopt};
+    const std::int64_t layers =
+        in_.integer(each, 0, kMostDegree, 0, "layers per stage (0: two stages per rank if the schedule has several)");
+    if (layers > 0) out_.end_weights->layers_per_stage = layers;
   }
   void of_parts(const Setting& parts) {
     std::int32_t depth = 0;
@@ -324,23 +325,23 @@ class TitanReader {
     if (code != std::errc() || end != option.data() + option.size() || n < 1)
       return in_.fail("activation_checkpoint.selective_ac_option", option, "op, or a number of layers");
     out_.strategy.recompute.kind = RecomputeKind::full;
-    out_.recompute_every = n;
+    if (n > 1) out_.recompute_every = n;
   }
 
   void precision() {
     const std::string type = in_.word("training.mixed_precision_param", {"bfloat16", "float32"}, "bfloat16", "precision");
-    out_.precision = type == "float32" ? "fp32" : "bf16";
+    out_.precision = type == "float32" ? Precision::fp32 : Precision::bf16;
     const std::string converters = in_.text("model.converters", "[]", "converters of the model");
-    if (converters.find("float8") != std::string::npos) out_.precision = "fp8";
+    if (converters.find("float8") != std::string::npos) out_.precision = Precision::fp8;
     // A converter in the configuration that the command names would set fp8.
-    if (request_.precision == "fp8" && out_.precision == "bf16") {
-      out_.precision = "fp8";
+    if (request_.precision == Precision::fp8 && out_.precision == Precision::bf16) {
+      out_.precision = Precision::fp8;
       in_.list({ImportedKey::Kind::read, "training.precision", "fp8", "set on the command line", 0});
     }
     if (converters.find("mx") != std::string::npos)
       in_.fail("model.converters", converters, "float8 or none: MX formats cannot be priced here");
     in_.word("optimizer.name", {"Adam", "AdamW"}, "AdamW", "optimizer");
-    out_.optimizer = "adam";
+    out_.optimizer = Optimizer::adam;
   }
 
   const ConfigurationRequest& request_;

@@ -219,11 +219,15 @@ void exchange_files(const espalier::Job& job, const espalier::Plan& plan) {
 void improve_what_runs(const std::string& cluster) {
   // begin improve
   const std::string flags =
-      "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --vocab-size 50257 --seq-length 1024 --max-position-embeddings 1024 "
+      "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --vocab-size 50257 --seq-length 1024 --max-position-embeddings "
+      "1024 "
       "--micro-batch-size 1 --global-batch-size 32 --bf16 --tensor-model-parallel-size 4 --sequence-parallel";
   const espalier::exchange::ConfigurationFormat* format = espalier::exchange::find_configuration_format("megatron-args");
-  // The flags are for 4 devices.
-  const auto configuration = value_or_exit(format->read({"launch.sh", flags, 4, {}, 0, 0, 0, "", nullptr}));
+  espalier::exchange::ConfigurationRequest request;
+  request.name = "launch.sh";
+  request.text = flags;
+  request.devices = 4;  // as many as the flags are for
+  const auto configuration = value_or_exit(format->read(request));
   // The model is in the flags.
   const espalier::Job job = value_or_exit(espalier::exchange::job_of(configuration, {"", cluster, {}}));
   const auto [strategy, schedule] = espalier::exchange::completed_configuration(job, configuration);

@@ -12,8 +12,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr const char* kDevices[] = {"h100-sxm-80gb", "l40s", "v100-sxm-16gb", "mi300x"};
   const auto& formats = exchange::cluster_formats();
   const exchange::ClusterFormat& format = formats[data[0] % formats.size()];
-  exchange::ClusterRequest request{"file", text, kDevices[(data[0] >> 4) % 4], data[0] & 0x40 ? 2 : 0,
-                                   0,      0,    data[0] & 0x80 ? 2.0 : 1.0,   ""};
+  exchange::ClusterRequest request;
+  request.name = "file";
+  request.text = text;
+  request.device = kDevices[(data[0] >> 4) % 4];
+  if (data[0] & 0x40) request.nodes = 2;
+  request.oversubscription = data[0] & 0x80 ? 2.0 : 1.0;
   const auto found = format.read(request);
   if (!found.ok()) {
     fuzz::expect_helpful(found.error());

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(fuzz::text_of(data + 1, size - 1));
   const auto& formats = exchange::configuration_formats();
   const exchange::ConfigurationFormat& format = formats[data[0] % formats.size()];
-  exchange::ConfigurationRequest request{"file", text, 16, {}, 0, 0, 0, "", nullptr};
+  exchange::ConfigurationRequest request{"file", text, 16, {}, {}, {}, {}, "", nullptr};
   if (data[0] & 0x80) {  // as if set by the training script
     request.micro_batch = 1;
     request.sequence_length = 2048;
