@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab/training_fit.h"
+#include "cluster/operand_format.h"
 
 #include <algorithm>
 #include <array>
@@ -69,7 +70,7 @@ std::vector<Scalar> scalars_of(const RowsByEngine& rows, const std::vector<std::
       const std::vector<std::string> chip = chip_of(row->device);
       all.try_emplace(
           chip, from_rows ? row->run.job.cluster.groups.front().device.efficiency : cluster::prior_efficiency(chip.front()));
-      if (row->run.job.training.precision == Precision::fp8) eight.insert(chip);
+      if (cluster::operand_format(row->run.job.training.precision).cast) eight.insert(chip);
     }
   std::vector<Scalar> out;
   for (const auto& [chip, known] : all) {

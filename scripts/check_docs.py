@@ -140,7 +140,7 @@ def device_tables(root):
         value = lambda key: re.search(rf"^    {key}: (.*)$", entry, re.M).group(1)
         name, peak, node = entry.splitlines()[0], flow(value("peak_tflops")), flow(value("node"))
         network = node["network"]
-        sizes.append([f"`{name}`", *(peak.get(p, "–") for p in ("fp32", "tf32", "fp16", "bf16", "fp8")), gib(value("memory")),
+        sizes.append([f"`{name}`", *(peak.get(p, "–") for p in ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4")), gib(value("memory")),
                       gib(value("context_reserve")), value("memory_bandwidth"),
                       f"{node['devices']} × `{node['fabric']}`, {network['nics']} × {network['bandwidth']}"])
         efficiencies.append(efficiency_row(root, name, flow(value("efficiency")), defaults))
@@ -155,7 +155,7 @@ def device_tables(root):
     networks = [[f"`{kind}`", *level_figures({}, worked_example.fitted(root, "fabrics.yaml", f"kind: {kind}"))] for kind in kinds]
     figures = ["hop α", "efficiency η", "start", "ramp ρ", "small group λ", "congestion γ"]
     heads = {
-        "devices": (["device", "fp32", "tf32", "fp16", "bf16", "fp8", "memory GiB", "reserve GiB", "bandwidth", "usual node"], sizes, 20),
+        "devices": (["device", "fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", "memory GiB", "reserve GiB", "bandwidth", "usual node"], sizes, 20),
         "efficiencies": (["device", *EFFICIENCIES.values()], efficiencies, 20),
         "fabrics": (["fabric", "level", "kind", "span", "bandwidth", "per peer", *figures], levels, 15),
         "networks": (["network", *figures], networks, 3),

@@ -69,7 +69,7 @@ NAMED = {"sp": ("none", "megatron", "ulysses"), "cp_kind": ("ring", "all-to-all"
          "order": ("tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"), "recompute": ("none", "selective", "full"),
          "offload": ("none", "optimizer", "activations", "optimizer+activations", "parameters", "parameters+activations")}
 SWITCHES = ("overlap_grad", "overlap_param", "overlap_p2p", "overlap_tp")
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4")
 OPTIMIZERS = ("adam", "sgd")
 SPACES = ("uniform", "layerwise", "spatial_temporal", "full")
 

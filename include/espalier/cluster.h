@@ -25,8 +25,10 @@
 
 namespace espalier {
 
-enum class Precision : std::uint8_t { fp32, tf32, fp16, bf16, fp8 };
-inline constexpr int kPrecisions = 5;
+/// Names the type of matrix products. Under fp8, mxfp8 and nvfp4 the products of blocks read operands that are cast
+/// from bf16; all else computes in bf16 (src/cluster/operand_format.h).
+enum class Precision : std::uint8_t { fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4 };
+inline constexpr int kPrecisions = 7;
 std::string_view to_string(Precision p);
 std::optional<Precision> parse_precision(std::string_view text);
 

@@ -162,10 +162,12 @@ class Precision(_Word):
     FP16 = "fp16"
     BF16 = "bf16"
     FP8 = "fp8"
+    MXFP8 = "mxfp8"
+    NVFP4 = "nvfp4"
 
 
 PrecisionLike = Union[Precision, Literal[
-    "fp32", "tf32", "fp16", "bf16", "fp8"
+    "fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"
 ]]
 
 

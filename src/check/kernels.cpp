@@ -1,16 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/kernels.h"
-#include "plan/engine.h"
 
 #include <algorithm>
 
+#include "base/facts.h"
+#include "plan/engine.h"
+
 namespace espalier::check {
+
+double cast_operand_bytes(Precision precision) {
+  switch (precision) {
+    case Precision::fp8: return 1;
+    case Precision::mxfp8: return 1 + 1 / base::shipped_facts().value("mxfp8_block");
+    case Precision::nvfp4: return 0.5 + 1 / base::shipped_facts().value("nvfp4_block");
+    default: return 0;
+  }
+}
 
 Kernels::Kernels(const View& view) {
   const DeviceKind& device = nodes_of(view).device;
   const DeviceEfficiency& e = device.efficiency;
   const Precision precision = view.plan->training.precision;
-  const bool fp8 = precision == Precision::fp8, four = precision == Precision::fp32 || precision == Precision::tf32;
+  const double narrow = cast_operand_bytes(precision);
+  const bool fp8 = narrow > 0, four = precision == Precision::fp32 || precision == Precision::tf32;
   const EngineModel& engine = view.engine;
   const double slower = engine.coefficients.compute;
   const double peak = device.peak_of(precision).count() * e.sustained / slower;
@@ -47,7 +59,12 @@ Kernels::Kernels(const View& view) {
   launch /= view.speed;
   call /= view.speed;
   a = four ? 4 : 2;
-  operand = fp8 ? 1 : a;
+  operand = fp8 ? narrow : a;
+  // Each kernel reads 16 bits an element; the last one writes the operand by rows and by columns.
+  cast_kernels = precision == Precision::nvfp4   ? static_cast<int>(base::shipped_facts().value("nvfp4_passes"))
+                 : precision == Precision::mxfp8 ? static_cast<int>(base::shipped_facts().value("mxfp8_passes"))
+                                                 : 1;
+  cast = 2 * cast_kernels + 2 * operand;
 }
 
 }  // namespace espalier::check

@@ -17,6 +17,10 @@
 
 namespace espalier::check {
 
+/// Returns the bytes of an operand that is cast from 16 bits, with its share of a scale of 8 bits; 0: operands are not
+/// cast. Holds for products of blocks.
+double cast_operand_bytes(Precision precision);
+
 struct Kernels {
   double product = 1, wide = 1;     ///< FLOP/s of matrix products; of products that stay in 16 bits under fp8
   double batched = 1, grouped = 1;  ///< FLOP/s of unfused attention; of experts
@@ -29,6 +33,8 @@ struct Kernels {
   double floor = 0, launch = 0;   ///< s that a kernel occupies the device; s that the host takes to launch one
   double call = 0;                ///< s of a launch without a framework
   double a = 2, operand = 2;      ///< bytes of an element; of a product's operand
+  double cast = 0;                ///< bytes per element that casts of operands move
+  int cast_kernels = 0;
 
   explicit Kernels(const View& view);
 

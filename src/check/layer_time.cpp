@@ -169,7 +169,7 @@ class LayerClock {
     }
     if (op.adapters > 0) add_adapters(op, m, n, k);
     write_out(op, n * k);
-    if (eight_bit) compute(k_.move(2 * m * k), k_.move(4 * m * n), 1, 1);
+    if (eight_bit) compute(k_.move((k_.cast - 2) * m * k), k_.move(k_.cast * m * n), k_.cast_kernels, k_.cast_kernels);
     if (vocabulary || op.split == TpSplit::column) {
       column_forward_ += forward;
       column_input_ += input;
@@ -234,7 +234,8 @@ class LayerClock {
       wait(1, 1);
     } else {
       const bool eight_bits = of_transformer_engine(e_) && k_.operand < k_.a;
-      const double scatter = fabric_.gather(tp_, bytes), gather = eight_bits ? fabric_.gather(tp_, bytes / 2) : scatter;
+      const double scatter = fabric_.gather(tp_, bytes),
+                   gather = eight_bits ? fabric_.gather(tp_, bytes * k_.operand / k_.a) : scatter;
       const bool beside = s_.overlap.tp;
       exposed_forward_ += beside ? hide(gather, column_forward_) + hide(scatter, row_forward) : gather + scatter;
       exposed_backward_ +=
@@ -344,7 +345,8 @@ class LayerClock {
     if (k_.operand < k_.a && !e_.kernels.fused_experts) {
       const bool one_by_one = of_transformer_engine(e_) && e_.measured == nullptr;
       const double host = one_by_one ? local * eager_share(view_) * k_.launch : 0;
-      compute(std::max(host, k_.move(4 * local * m * k)), std::max(host, k_.move(4 * local * m * n)), 1, 1);
+      compute(std::max(host, k_.move(k_.cast * local * m * k)), std::max(host, k_.move(k_.cast * local * m * n)), k_.cast_kernels,
+              k_.cast_kernels);
     }
     write_out(op, local * n * k);
     if (op.frozen) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/saved_activations.h"
+#include "check/kernels.h"
 
 #include <algorithm>
 #include <cmath>
@@ -42,7 +43,8 @@ LayerOnRank layer_of(const View& view, const LayerKind& kind, RecomputeKind reco
   layer.tokens = share * static_cast<double>(layer_tokens(kind, training.sequence));
   layer.encoder_tokens = share * layer.encoder_keys;
   layer.a = training.precision == Precision::fp32 || training.precision == Precision::tf32 ? 4 : 2;
-  layer.operand = training.precision == Precision::fp8 ? 1 : layer.a;
+  const double narrow = cast_operand_bytes(training.precision);
+  layer.operand = narrow > 0 ? narrow : layer.a;
   layer.split = s.tp;
   layer.sequence = s.sp == SequenceParallel::none ? 1 : s.tp;
   layer.etp = s.etp;

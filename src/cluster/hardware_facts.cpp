@@ -12,7 +12,11 @@ HardwareFacts hardware_facts_of(const base::Facts& facts) {
           .host_update_share = facts.value("host_update_share"),
           .unstated_efficiency = facts.value("unstated_efficiency"),
           .unstated_latency = facts.value("unstated_latency"),
-          .unstated_link_latency = facts.value("unstated_link_latency")};
+          .unstated_link_latency = facts.value("unstated_link_latency"),
+          .mxfp8_block = facts.value("mxfp8_block"),
+          .mxfp8_passes = facts.value("mxfp8_passes"),
+          .nvfp4_block = facts.value("nvfp4_block"),
+          .nvfp4_passes = facts.value("nvfp4_passes")};
 }
 
 const HardwareFacts& hardware_facts() {

@@ -16,6 +16,10 @@ struct HardwareFacts {
   double unstated_efficiency = 1;    ///< a network level's, where it states none
   double unstated_latency = 0;       ///< a network level's, where it states none, seconds
   double unstated_link_latency = 0;  ///< a link's between groups or sites, seconds
+  double mxfp8_block = 32;           ///< elements that share a scale
+  double mxfp8_passes = 1;           ///< reads of a tensor before its products
+  double nvfp4_block = 16;           ///< elements that share a scale
+  double nvfp4_passes = 2;           ///< reads of a tensor before its products
 };
 
 HardwareFacts hardware_facts_of(const base::Facts& facts);

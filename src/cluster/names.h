@@ -9,7 +9,8 @@
 
 namespace espalier::cluster {
 
-inline constexpr std::array<std::string_view, kPrecisions> kPrecisionNames = {"fp32", "tf32", "fp16", "bf16", "fp8"};
+inline constexpr std::array<std::string_view, kPrecisions> kPrecisionNames = {"fp32", "tf32",  "fp16", "bf16",
+                                                                              "fp8",  "mxfp8", "nvfp4"};
 
 inline constexpr std::array<std::string_view, 9> kFabricKindNames = {
     "nvswitch", "nvlink_mesh", "pcie_tree", "nvl72", "rail_optimized", "fat_tree", "ethernet", "on_chip", "other"};

@@ -46,12 +46,17 @@ struct CountedOperator {
 /// Returns whether the gradient of something trained needs the operator's input.
 bool needs_input(const Operator& op) { return !op.frozen || op.adapters > 0; }
 
-/// Returns the bytes per element of a kept input. 8-bit products keep the cast input; the output projection stays in
-/// 16 bits.
-i64 kept_bytes(const Operator& op, const LayerGeometry& g) {
-  return g.operand_bytes > 0 && op.split != TpSplit::vocab ? g.operand_bytes : g.element_bytes;
+/// Returns the bytes of elements of a size in 1/32 bytes; 0: as activations.
+i64 bytes_of(std::int32_t size, const LayerGeometry& g, i64 elements) {
+  return size > 0 ? ceil_div(size * elements, 32) : g.element_bytes * elements;
 }
-bool casts(const LayerGeometry& g) { return g.operand_bytes > 0 && g.operand_bytes < g.element_bytes; }
+
+/// Returns the bytes of a kept input. 8-bit and 4-bit products keep the cast input; the output projection stays in 16
+/// bits.
+i64 kept_bytes(const Operator& op, const LayerGeometry& g, i64 elements) {
+  return bytes_of(op.split != TpSplit::vocab ? g.operand_size : 0, g, elements);
+}
+bool casts(const LayerGeometry& g) { return g.operand_size > 0 && g.operand_size < 32 * g.element_bytes; }
 
 i64 vocabulary_width(const Operator& op, i64 width, const LayerGeometry& g) {
   return op.split == TpSplit::vocab && g.padded_vocabulary > 0 ? g.padded_vocabulary : width;
@@ -66,8 +71,8 @@ i64 routed_tokens(const Operator& op, const LayerGeometry& g) {
 /// already (no sequence parallelism).
 i64 gathered(const LayerGeometry& g) { return g.sequence_split > 1 ? g.expert_split : 1; }
 
-/// Returns the bytes that an activation keeps per element of its input.
-i64 activation_bytes(const LayerGeometry& g) { return g.activation_bytes > 0 ? g.activation_bytes : g.element_bytes; }
+/// Returns the bytes that an activation keeps of its input.
+i64 activation_bytes(const LayerGeometry& g, i64 elements) { return bytes_of(g.activation_size, g, elements); }
 
 /// Returns the scores of all queries on a rank, before heads are split.
 i64 scores_of(const Operator& op, const LayerGeometry& g) {
@@ -136,7 +141,7 @@ void add_linear(Regions& r, const CountedOperator& p) {
   const i64 tokens = op.cross ? p.g.cross_tokens : p.g.tokens;
   const bool kept_for_router = p.again.inside && p.again.part == BlockPart::shared_experts &&
                                p.runs_again(RecomputeModule::moe) && router_keeps_input(p.kind, p.g);
-  r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, kept_bytes(op, p.g) * tokens * op.in,
+  r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, kept_bytes(op, p.g, tokens * op.in),
         p.again.input_again || kept_for_router);
 }
 
@@ -145,8 +150,8 @@ void add_activation(Regions& r, const CountedOperator& p) {
   const i64 t = p.g.tokens, gate = p.g.eager_gate && op.in == 2 * op.out ? op.out : 0;
   const i64 half = p.runs_again(RecomputeModule::every_second_mm) && op.in == 2 * op.out ? op.out : 0;
   const TpSplit region = op.split == TpSplit::none ? TpSplit::none : TpSplit::heads;
-  r.add(region, t * activation_bytes(p.g) * (op.in - half), p.again.inside);
-  r.add(region, t * activation_bytes(p.g) * half, true);
+  r.add(region, activation_bytes(p.g, t * (op.in - half)), p.again.inside);
+  r.add(region, activation_bytes(p.g, t * half), true);
   r.add(region, t * p.g.element_bytes * gate, p.again.share > 0);
 }
 
@@ -163,8 +168,9 @@ void add_expert(Regions& r, const CountedOperator& p) {
   // The routed copies after dispatch are the first linear's input, and are counted with the dispatch.
   if (p.before != nullptr && p.before->kind == OperatorKind::dispatch) return;
   const i64 divisor = op.split == TpSplit::row || op.kind == OperatorKind::expert_activation ? g.expert_split : 1;
-  const i64 each = op.kind == OperatorKind::expert_linear ? kept_bytes(op, g) : activation_bytes(g);
-  r.add_expert(ceil_div(each * copies * op.in, divisor), cheap);
+  const i64 all = copies * op.in;
+  r.add_expert(ceil_div(op.kind == OperatorKind::expert_linear ? kept_bytes(op, g, all) : activation_bytes(g, all), divisor),
+               cheap);
 }
 
 void add_operator(Regions& r, const CountedOperator& p) {
@@ -180,7 +186,7 @@ void add_operator(Regions& r, const CountedOperator& p) {
     case OperatorKind::dropout: r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, t * op.in); break;
     case OperatorKind::router: r.add(TpSplit::none, 4 * t * op.experts, p.again.inside); break;
     case OperatorKind::dispatch:
-      r.add_expert(kept_bytes(op, g) * routed_tokens(op, g) * gathered(g) * op.in, p.again.inside);
+      r.add_expert(kept_bytes(op, g, routed_tokens(op, g) * gathered(g) * op.in), p.again.inside);
       break;
     case OperatorKind::combine:
       if (!g.weighs_inside_experts) r.add_expert(a * own_copies(op, g) * op.in, p.again.inside);

@@ -74,7 +74,7 @@ struct LayerGeometry {
   std::int64_t cross_tokens = 0;         ///< micro_batch · encoder tokens / cp
   std::int64_t cross_keys = 0;           ///< encoder tokens per sample
   std::int32_t element_bytes = 2;        ///< a
-  std::int32_t operand_bytes = 0;        ///< bytes kept of a product's input: 1 under fp8, 0: as `element_bytes`
+  std::int32_t operand_size = 0;         ///< size kept of a product's input, in 1/32 bytes; 0: as `element_bytes`
   std::int32_t split = 1;                ///< divisor of split tensors: tp
   std::int32_t sequence_split = 1;       ///< divisor of sequence tensors: tp with sequence parallelism, else 1
   std::int32_t weight_split = 1;         ///< parts of a split weight: tp, 1 under Ulysses
@@ -92,7 +92,7 @@ struct LayerGeometry {
   bool fuses_norms = false;              ///< engine option
   double second_products = 1;            ///< share of the products that run again under every_second_mm
   bool exchanges_tokens = false;         ///< experts lie on several ranks
-  std::int32_t activation_bytes = 0;     ///< bytes kept of an activation's input; 0: as `element_bytes`
+  std::int32_t activation_size = 0;      ///< size kept of an activation's input, in 1/32 bytes; 0: as `element_bytes`
   /// Replaces the vocabulary where an operator has split == vocab; 0 = as in the model.
   std::int64_t padded_vocabulary = 0;
 };

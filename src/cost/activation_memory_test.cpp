@@ -114,9 +114,12 @@ TEST(SavedActivations, TheLossKeepsWhatTheEngineSays) {
 TEST(SavedActivations, EightBitProductsKeepBytes) {
   LayerGeometry g = geometry(1, false);
   const std::int64_t wide = saved_activations(gpt_block(), g, ActivationPolicy::fused_attention).none;
-  g.operand_bytes = 1;
+  g.operand_size = 32;
   const std::int64_t eight = saved_activations(gpt_block(), g, ActivationPolicy::fused_attention).none;
   EXPECT_EQ(wide - eight, s * b * (h + h + 4 * h - h));
+  g.operand_size = 18;  // NVFP4: the inputs of the four products lose 14/32 bytes per element
+  const std::int64_t four = saved_activations(gpt_block(), g, ActivationPolicy::fused_attention).none;
+  EXPECT_EQ(eight - four, s * b * (h + h + h + 4 * h) * 14 / 32);
 }
 
 // A look-up works on its output, not on one value per row of the table.
@@ -271,7 +274,7 @@ TEST(SavedActivations, ExpertsKeepWhatTheirEngineSays) {
   EXPECT_EQ(saved().none, 40 * (64 + 256 + 128));
   g.again = {moe_act};
   EXPECT_EQ(saved().selective, 40 * (64 + 256));
-  g.activation_bytes = 1;
+  g.activation_size = 32;
   EXPECT_EQ(saved().selective, 40 * 64 + 20 * 256);
 }
 
@@ -420,7 +423,7 @@ TEST(RecomputedModules, WhoeverReadsTheOutputOfAttentionKeepsIt) {
   g.copies_attention_output = true;
   EXPECT_EQ(freed(kind, {core_attn}, g), 10 * (16 + 128));
   g = ten_tokens();
-  g.operand_bytes = 1;
+  g.operand_size = 32;
   EXPECT_EQ(freed(kind, {core_attn}, g), 10 * (16 + 128));
   kind.operators[3].frozen = true;
   EXPECT_EQ(freed(kind, {core_attn}), 10 * (16 + 128));
@@ -446,7 +449,7 @@ TEST(RecomputedModules, OfAMixture) {
   g.weighs_inside_experts = true;  // the factor of the weights is made again as well
   EXPECT_EQ(freed(kind, {grouped_mm}, g), 20 * (64 + 64 + 64));
   g = ten_tokens();
-  g.operand_bytes = 1;  // the router keeps two bytes per element, products keep casts: the two bytes remain
+  g.operand_size = 32;  // the router keeps two bytes per element, products keep casts: the two bytes remain
   EXPECT_EQ(freed(kind, {moe}, g), 10 * (16 + 64 + 64 + 32) + 20 * (64 + 64 + 32 + 128));
 }
 

@@ -66,7 +66,7 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   g.cross_keys = w.training.sequence.encoder;
   g.cross_tokens = g.cross_keys * micro_batch / s.cp;
   g.element_bytes = w.element_bytes;
-  g.operand_bytes = static_cast<std::int32_t>(w.operand_bytes);
+  g.operand_size = w.operand.cast ? w.operand.thirty_seconds : 32 * w.element_bytes;
   g.split = s.tp;
   g.sequence_split = s.sp == SequenceParallel::none ? 1 : s.tp;
   g.expert_split = s.etp;
@@ -86,7 +86,7 @@ LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const La
   g.fuses_norms = engine.memory.fuses_norms;
   g.second_products = engine.facts.second_products_again;
   g.exchanges_tokens = s.ep > 1;
-  g.activation_bytes = engine.memory.eight_bit_activations ? g.operand_bytes : 0;
+  g.activation_size = engine.memory.eight_bit_activations ? g.operand_size : 0;
   g.padded_vocabulary = padded_vocabulary(*w.model, engine, s.weight_tp());
   return g;
 }

@@ -170,6 +170,17 @@ TEST(LayerCost, EightBitCasts) {
   EXPECT_EQ(c.backward.compute_ns, 4 * kGemm + 1280);
 }
 
+// In blocks of scales, an MXFP8 operand has 33/32 bytes. The casts take 2 · 33/32 bytes per token and input feature
+// forward, and 2 + 2 · 33/32 per output feature backward: 1000 · 320 · 2.0625 and 4.0625. An NVFP4 operand has 18/32
+// bytes and two kernels, each of which reads 2 bytes: 1000 · 320 · 3.125 and 5.125.
+TEST(LayerCost, CastsInBlocksOfScales) {
+  const LayerCost eight = trained(mlp(), Precision::mxfp8), four = trained(mlp(), Precision::nvfp4);
+  EXPECT_EQ(eight.forward.compute_ns, 2 * kGemm + 660);
+  EXPECT_EQ(eight.backward.compute_ns, 4 * kGemm + 1300);
+  EXPECT_EQ(four.forward.compute_ns, 2 * kGemm + 1000);
+  EXPECT_EQ(four.backward.compute_ns, 4 * kGemm + 1640);
+}
+
 // Sequence parallelism in 8 bits where the engine casts before it gathers. The backward pass has two gathers and a
 // sum, the forward pass one of each; the gathers have half the bytes. Products and casts that hide them are those of
 // an engine that gathers 16 bits.

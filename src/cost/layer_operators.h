@@ -68,24 +68,28 @@ void add_dequantisation(Sum& sum, const LayerPricing& x, const LayerKind& kind, 
   sum.compute(pass, pass, 1, 1);
 }
 
-/// Adds the casts of 8-bit matrix products. Activations and output gradients are scaled, cast and transposed (2 bytes
-/// in, 1 + 1 out), in one kernel each. The cast of the input runs inside the normalisation or activation before it
-/// (TransformerEngine LayerNormLinear), which reads it.
+/// Adds the casts of 8-bit and 4-bit matrix products (cluster/operand_format.h). The cast of the input begins inside
+/// the normalisation or activation before it (TransformerEngine LayerNormLinear), which reads it.
 template <class Sum>
 void add_casts(Sum& sum, const LayerPricing& x, double m, double n, double k) {
-  sum.compute(memory_bound_s(x.c.device.rates, 2 * m * k), memory_bound_s(x.c.device.rates, 4 * m * n), 1, 1);
+  const cluster::OperandFormat& operand = x.c.workload.operand;
+  const int passes = operand.passes;
+  sum.compute(memory_bound_s(x.c.device.rates, operand.fused_cast_bytes() * m * k),
+              memory_bound_s(x.c.device.rates, operand.cast_bytes() * m * n), passes, passes);
 }
 
-/// Adds the casts of `local` experts, whose input comes from the permutation and is read for its cast (2 bytes in, 1
-/// + 1 out). Cast one by one, they take at least the time in which the host launches them. The host has waited for
-/// the counts of the routing, so nothing is queued.
+/// Adds the casts of `local` experts, whose input comes from the permutation and is read for its cast. Cast one by one,
+/// they take at least the time in which the host launches them. The host has waited for the counts of the routing, so
+/// nothing is queued.
 template <class Sum>
 void add_expert_casts(Sum& sum, const LayerPricing& x, double local, double m, double n, double k) {
   const EngineModel& engine = *x.c.engine;
   const bool one_by_one = of_transformer_engine(engine) && engine.measured == nullptr;
   const double host = one_by_one ? local * eager_share(engine) * x.c.device.rates.launch : 0.0;
-  sum.compute(std::max(host, memory_bound_s(x.c.device.rates, 4 * m * k)),
-              std::max(host, memory_bound_s(x.c.device.rates, 4 * m * n)), 1, 1);
+  const cluster::OperandFormat& operand = x.c.workload.operand;
+  const double each = operand.cast_bytes();
+  sum.compute(std::max(host, memory_bound_s(x.c.device.rates, each * m * k)),
+              std::max(host, memory_bound_s(x.c.device.rates, each * m * n)), operand.passes, operand.passes);
 }
 
 template <class Sum>

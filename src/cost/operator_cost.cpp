@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cluster/hardware_facts.h"
+#include "cluster/operand_format.h"
 
 namespace espalier::cost {
 
@@ -25,7 +26,7 @@ double gemm_share(const DeviceKind& device, Precision precision) {
 DeviceRates rates_of(const DeviceKind& device, Precision precision) {
   const auto& e = device.efficiency;
   // Engines do not train with 8-bit attention, so fp8 means fp8 GEMMs and bf16 attention.
-  const bool fp8 = precision == Precision::fp8;
+  const bool fp8 = cluster::operand_format(precision).cast;
   const double peak = device.peak_of(precision).count() * e.sustained;
   const double attention_peak = fp8 ? device.peak_of(Precision::bf16).count() * e.sustained : peak;
   DeviceRates r;

@@ -10,7 +10,8 @@ namespace espalier::cost {
 
 Workload::Workload(const Model& m, const Training& t) : model(&m), training(t), experts(has_experts(m)) {
   element_bytes = t.precision == Precision::fp32 || t.precision == Precision::tf32 ? 4 : 2;
-  operand_bytes = t.precision == Precision::fp8 ? 1 : element_bytes;
+  operand = cluster::operand_format(t.precision);
+  operand_bytes = operand.cast ? operand.bytes() : element_bytes;
   lengths = length_facts(t);
   if (!lengths.packed) return;
   for (const LayerKind& kind : m.kinds)

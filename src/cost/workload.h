@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cluster/operand_format.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
 #include "plan/sequence_lengths.h"
@@ -17,7 +18,8 @@ struct Workload {
   Training training;
   bool experts = false;            ///< the model has experts
   std::int32_t element_bytes = 2;  ///< bytes of an element of an activation
-  std::int32_t operand_bytes = 2;  ///< bytes of an element of a GEMM operand: 1 under fp8, otherwise element_bytes
+  cluster::OperandFormat operand;
+  double operand_bytes = 2;  ///< bytes of an element of a GEMM operand: those of its format, or element_bytes
 
   LengthFacts lengths;  ///< lengths of the sequences that samples are made of
 

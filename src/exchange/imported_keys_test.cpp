@@ -110,6 +110,7 @@ TEST(ImportedKeys, Megatron) {
              {kDefaulted, "recompute_modules", "core_attn", "recomputed modules core_attn", 0},
              {kDefaulted, "fp16", "False", "precision fp16: no", 0},
              {kDefaulted, "fp8", "None", "fp8 products None", 0},
+             {kDefaulted, "fp4", "None", "fp4 products None", 0},
              {kDefaulted, "optimizer", "adam", "optimizer adam", 0},
              {kDefaulted, "attention_backend", "auto", "attention auto", 0},
              {kDefaulted, "moe_enable_deepep", "False", "DeepEP: no", 0},

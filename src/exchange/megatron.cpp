@@ -194,6 +194,10 @@ Flags precision(const Training& training) {
     case Precision::bf16: return {{"--bf16", "", ""}};
     case Precision::fp16: return {{"--fp16", "", ""}};
     case Precision::fp8: return {{"--bf16", "", ""}, {"--fp8-format", "hybrid", "needs Transformer Engine"}};
+    case Precision::mxfp8:
+      return {{"--bf16", "", ""}, {"--fp8-format", "e4m3", "needs Transformer Engine"}, {"--fp8-recipe", "mxfp8", ""}};
+    case Precision::nvfp4:
+      return {{"--bf16", "", ""}, {"--fp4-format", "e2m1", "needs Transformer Engine"}, {"--fp4-recipe", "nvfp4", ""}};
     default: return {};
   }
 }

@@ -41,7 +41,9 @@ std::string number(std::int64_t value) { return std::to_string(value); }
 const char* type_name(Precision precision) {
   switch (precision) {
     case Precision::bf16:
-    case Precision::fp8: return "bfloat16";
+    case Precision::fp8:
+    case Precision::mxfp8:
+    case Precision::nvfp4: return "bfloat16";
     case Precision::fp16: return "float16";
     default: return "float32";
   }

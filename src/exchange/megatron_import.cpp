@@ -409,8 +409,16 @@ class MegatronReader {
 
   void precision() {
     const bool bf16 = in_.flag("bf16", false, "precision bf16"), fp16 = in_.flag("fp16", false, "precision fp16");
-    const std::string fp8 = in_.text("fp8", "None", "fp8 products");
-    out_.precision = !switched_off(fp8) ? Precision::fp8 : bf16 ? Precision::bf16 : fp16 ? Precision::fp16 : Precision::fp32;
+    const std::string fp8 = in_.text("fp8", "None", "fp8 products"), fp4 = in_.text("fp4", "None", "fp4 products");
+    if (!switched_off(fp4)) {
+      in_.word("fp4_recipe", {"nvfp4"}, "nvfp4", "fp4 recipe");
+      out_.precision = Precision::nvfp4;
+    } else if (!switched_off(fp8)) {
+      const std::string recipe = in_.word("fp8_recipe", {"delayed", "tensorwise", "blockwise", "mxfp8"}, "delayed", "fp8 recipe");
+      out_.precision = recipe == "mxfp8" ? Precision::mxfp8 : Precision::fp8;
+    } else {
+      out_.precision = bf16 ? Precision::bf16 : fp16 ? Precision::fp16 : Precision::fp32;
+    }
     if (out_.precision == Precision::fp32)
       out_.notes.emplace_back(
           "no --bf16 and no --fp16: Megatron-LM trains in fp32, so fp32 is predicted; --set training.precision=bf16 predicts "

@@ -184,8 +184,9 @@ std::string recomputation(const Recompute& r) {
   return "activation-checkpoint:full";
 }
 
-/// Returns a hint for fp8, which a converter of the model's configuration sets.
+/// Returns a hint for 8-bit products, which a converter of the model's configuration sets.
 const char* eight_bits(const Plan& plan) {
+  if (plan.training.precision == Precision::mxfp8) return ", with its MXFP8LinearConverter";
   return plan.training.precision == Precision::fp8 ? ", with its Float8LinearConverter" : "";
 }
 

@@ -333,13 +333,13 @@ class TitanReader {
     out_.precision = type == "float32" ? Precision::fp32 : Precision::bf16;
     const std::string converters = in_.text("model.converters", "[]", "converters of the model");
     if (converters.find("float8") != std::string::npos) out_.precision = Precision::fp8;
-    // A converter in the configuration that the command names would set fp8.
-    if (request_.precision == Precision::fp8 && out_.precision == Precision::bf16) {
-      out_.precision = Precision::fp8;
-      in_.list({ImportedKey::Kind::read, "training.precision", "fp8", "set on the command line", 0});
+    if (converters.find("linear.mx") != std::string::npos) out_.precision = Precision::mxfp8;
+    // A converter in the configuration that the command names would set these.
+    if ((request_.precision == Precision::fp8 || request_.precision == Precision::mxfp8) && out_.precision == Precision::bf16) {
+      out_.precision = *request_.precision;
+      in_.list({ImportedKey::Kind::read, "training.precision", std::string(to_string(*request_.precision)),
+                "set on the command line", 0});
     }
-    if (converters.find("mx") != std::string::npos)
-      in_.fail("model.converters", converters, "float8 or none: MX formats cannot be priced here");
     in_.word("optimizer.name", {"Adam", "AdamW"}, "AdamW", "optimizer");
     out_.optimizer = Optimizer::adam;
   }

@@ -69,7 +69,7 @@ void read_precisions(Reader& r, std::vector<Precision>& out) {
   for (const std::string& word : texts(r, "precisions")) {
     const auto precision = parse_precision(word);
     if (!precision)
-      r.fail("precisions", word, "fp32, tf32, fp16, bf16 or fp8");
+      r.fail("precisions", word, "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4");
     else
       out.push_back(*precision);
   }

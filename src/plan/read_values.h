@@ -17,8 +17,8 @@ namespace espalier::plan_detail {
 inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 22;
 inline constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 40;
-inline constexpr std::array<Precision, kPrecisions> kAllPrecisions = {Precision::fp32, Precision::tf32, Precision::fp16,
-                                                                      Precision::bf16, Precision::fp8};
+inline constexpr std::array<Precision, kPrecisions> kAllPrecisions = {
+    Precision::fp32, Precision::tf32, Precision::fp16, Precision::bf16, Precision::fp8, Precision::mxfp8, Precision::nvfp4};
 
 inline std::int32_t read_int32(base::Reader& r, std::string_view key, std::int64_t low, std::int64_t high) {
   return static_cast<std::int32_t>(r.required_int(key, low, high));

@@ -8,11 +8,14 @@
 namespace espalier {
 namespace {
 
-/// Returns the storage type: values outside matrix products are stored in fp32 under tf32, and in bf16 under fp8.
+/// Returns the storage type: values outside matrix products are stored in fp32 under tf32, and in bf16 under
+/// fp8, mxfp8 and nvfp4.
 Precision stored(Precision training) {
   switch (training) {
     case Precision::tf32: return Precision::fp32;
-    case Precision::fp8: return Precision::bf16;
+    case Precision::fp8:
+    case Precision::mxfp8:
+    case Precision::nvfp4: return Precision::bf16;
     default: return training;
   }
 }

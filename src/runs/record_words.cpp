@@ -283,9 +283,11 @@ std::optional<ScheduleKind> read_schedule_words(std::string_view words) {
 // ---- number formats -----------------------------------------------------------------------------------------------
 
 PrecisionReading read_precision_words(std::string_view words) {
-  static constexpr std::array<std::pair<std::string_view, Precision>, 13> kFormats{{{"fp8", Precision::fp8},
+  static constexpr std::array<std::pair<std::string_view, Precision>, 15> kFormats{{{"nvfp4", Precision::nvfp4},
+                                                                                    {"mxfp8", Precision::mxfp8},
+                                                                                    {"mx", Precision::mxfp8},
+                                                                                    {"fp8", Precision::fp8},
                                                                                     {"float8", Precision::fp8},
-                                                                                    {"mxfp8", Precision::fp8},
                                                                                     {"e4m3", Precision::fp8},
                                                                                     {"e5m2", Precision::fp8},
                                                                                     {"bf16", Precision::bf16},
@@ -307,7 +309,7 @@ PrecisionReading read_precision_words(std::string_view words) {
     const std::string_view token = std::string_view(small).substr(i, end - i);
     const auto known = std::find_if(kFormats.begin(), kFormats.end(), [&](const auto& f) { return f.first == token; });
     if (known != kFormats.end()) best = std::min(best, static_cast<std::size_t>(known - kFormats.begin()));
-    // "nvfp4", "int8", "mxfp6" and "fp4" name formats that are not in the table.
+    // "int8", "mxfp6" and "fp4" name formats that are not in the table.
     const bool numbered = !token.empty() && digit(token.back());
     const bool format =
         contains(token, "fp") || contains(token, "float") || token.substr(0, 3) == "int" || token.substr(0, 2) == "nf";

@@ -39,7 +39,7 @@ std::optional<ScheduleKind> read_schedule_words(std::string_view words);
 
 struct PrecisionReading {
   std::optional<Precision> precision;  ///< the fastest format that the words name
-  std::string unknown;                 ///< a number format that no device here has ("nvfp4"), or all words where they name none
+  std::string unknown;                 ///< a number format that no device here has ("mxfp6"), or all words where they name none
 };
 PrecisionReading read_precision_words(std::string_view words);
 

@@ -80,15 +80,17 @@ TEST(PrecisionWords, TheFormatOfTheProductsCounts) {
   EXPECT_EQ(read("bf16 (fp32 grad accumulation)"), Precision::bf16);
   EXPECT_EQ(read("bf16+fp8(hybrid,tensorwise)"), Precision::fp8);
   EXPECT_EQ(read("amp_bf16"), Precision::bf16);
-  EXPECT_EQ(read("FP8-MX"), Precision::fp8);
-  EXPECT_EQ(read("MXFP8"), Precision::fp8);
+  EXPECT_EQ(read("FP8-CS"), Precision::fp8);
+  EXPECT_EQ(read("FP8-MX"), Precision::mxfp8);
+  EXPECT_EQ(read("MXFP8"), Precision::mxfp8);
+  EXPECT_EQ(read("bf16 + NVFP4"), Precision::nvfp4);
   EXPECT_EQ(read("fp16 mixed"), Precision::fp16);
   EXPECT_EQ(read("mixed (bf16/fp16 not stated)"), Precision::bf16);
   EXPECT_EQ(read("tf32"), Precision::tf32);
 }
 
 TEST(PrecisionWords, OtherFormatsAreNamed) {
-  EXPECT_EQ(read_precision_words("bf16 + NVFP4").unknown, "nvfp4");
+  EXPECT_EQ(read_precision_words("bf16 + MXFP6").unknown, "mxfp6");
   EXPECT_EQ(read_precision_words("int8").unknown, "int8");
   EXPECT_EQ(read_precision_words("mixed").unknown, "mixed");
   EXPECT_EQ(read_precision_words("bf16 (fp32 grad accumulation)").unknown, "");

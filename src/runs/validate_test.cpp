@@ -350,7 +350,7 @@ TEST(MapRun, SchedulesInOtherWords) {
 }
 
 TEST(MapRun, WordsThatAreNotUnderstoodSkipTheRecord) {
-  EXPECT_EQ(skipped(replaced(line(), "bf16 (fp32 grad accumulation)", "bf16 and nvfp4")), "precision unknown");
+  EXPECT_EQ(skipped(replaced(line(), "bf16 (fp32 grad accumulation)", "bf16 and mxfp6")), "precision unknown");
   EXPECT_EQ(skipped(replaced(line(), "\"none\"", "\"selective (moe_act)\"")), "mapped");
 }
 

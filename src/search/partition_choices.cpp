@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/parallel.h"
+#include "cluster/operand_format.h"
 #include "cost/partitioned_block.h"
 #include "cost/state_memory.h"
 #include "plan/engine.h"
@@ -199,7 +200,7 @@ class Chooser {
 bool partitions_apply(const Problem& problem) {
   if (!problem.engine->runs.operator_partitions || freezes_weights(problem.training) || problem.training.lengths.any())
     return false;
-  if (problem.training.precision == Precision::fp8) return false;
+  if (cluster::operand_format(problem.training.precision).cast) return false;
   return std::any_of(problem.model->kinds.begin(), problem.model->kinds.end(),
                      [](const LayerKind& kind) { return kind.role == LayerRole::block; });
 }
