@@ -24,7 +24,7 @@ CEILINGS = {
     "kinds asked": 337,
     "only_pipeline": 72,
     "price entry points": 4,
-    "strategy readers": 165,
+    "strategy readers": 166,
     "repeated types": 0,
     "repeated files": 0,
 }

@@ -16,7 +16,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "schema"
-ENGINE_OPTIONS = sorted(set(re.findall(r"^      - name: (\S+)$", (ROOT / "data/engines.yaml").read_text(encoding="utf-8"), re.M)))
+# Options that take a number are left out: a record cannot state it.
+ENGINE_OPTIONS = sorted(set(re.findall(r"^      - name: (\S+)$(?!\n        note: .*\n        sets: )", (ROOT / "data/engines.yaml").read_text(encoding="utf-8"), re.M)))
 
 # ---- building blocks ------------------------------------------------------------------------------------------------
 

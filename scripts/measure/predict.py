@@ -148,12 +148,9 @@ def of_packed(tool: Espalier, case: dict):
 
 
 def of_zero(tool: Espalier, case: dict):
-    if case["accumulation"] != "bf16":
-        raise Refused("no option of the engine stands for gradients accumulated in fp32")
-    if case["buckets"] != "default":
-        raise Refused("no option of the engine stands for the sizes of buckets")
-    ranks, stage = case["ranks"], case["stage"]
-    job, options = job_of(llama(*shape_of(case["shape"]).values()), case["sequence"], ranks * case["micro_batches"], "deepspeed")
+    ranks, stage, shape = case["ranks"], case["stage"], shape_of(case["shape"])
+    engine = "deepspeed" + ("+fp32-gradients" if case["accumulation"] == "fp32" else "") + (f"+reduce-bucket={shape['hidden'] ** 2}" if case["buckets"] == "auto" else "")
+    job, options = job_of(llama(*shape.values()), case["sequence"], ranks * case["micro_batches"], engine)
     job["cluster"]["devices_per_node"] = ranks
     # A single rank shards nothing: the space has no ZeRO there.
     options = ["--micro-batch", "1", "--zero", str(stage if ranks > 1 else 0), "--overlap", "grad,param" if ranks > 1 and stage == 3 else "none", "--recompute", "none"]

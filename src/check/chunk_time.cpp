@@ -8,6 +8,7 @@
 
 #include "base/invariant.h"
 #include "check/expert_instances.h"
+#include "check/held_by_zero.h"
 #include "check/layer_time.h"
 #include "check/messages.h"
 #include "check/saved_activations.h"
@@ -81,6 +82,12 @@ class PlanClock {
     return g;
   }
 
+  double twice_of(const Strategy& s) {
+    const auto [at, fresh] = twice_.try_emplace(s, 1.0);
+    if (fresh) at->second = gathered_twice(view_, s);
+    return at->second;
+  }
+
   /// Returns the seconds of the gradient reduction at the end of a step, for `dense` and `expert` bytes.
   double reduction(const Strategy& s, double dense, double expert) {
     const StrategyGroups& g = groups(s);
@@ -128,9 +135,10 @@ class PlanClock {
     const StageElements e = elements_of_layer(view_of(view_, s), kind);
     const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
     const double gather = s.shards_parameters() ? gathering_layer(s, e) : 0;
+    const double twice = twice_of(s), second = twice * gather;
     const double scatter = scattering(s, dense, expert);
     const bool gather_beside = s.overlap.param_gather, scatter_beside = s.overlap.grad_reduce;
-    const double beside = (gather_beside ? gather : 0) + (scatter_beside ? scatter : 0);
+    const double beside = (gather_beside ? second : 0) + (scatter_beside ? scatter : 0);
     sum.forward += gather_beside ? hide(gather, t.forward) : gather;
     const double frozen = static_cast<double>(e.frozen_dense + e.frozen_expert) / std::max(1, bytes_.gather);
     const double copies = (dense + expert) / kernels_.memory;
@@ -138,8 +146,8 @@ class PlanClock {
     if (s.shards_parameters()) sum.forward += gathered;
     if (!kind.backward) return;
     sum.backward +=
-        (gather_beside ? 0 : gather) + (scatter_beside ? 0 : scatter) + hide(beside, t.backward + (again ? t.forward : 0));
-    if (s.shards_parameters()) sum.backward += gathered;
+        (gather_beside ? 0 : second) + (scatter_beside ? 0 : scatter) + hide(beside, t.backward + (again ? t.forward : 0));
+    if (s.shards_parameters()) sum.backward += twice * gathered;
     sum.backward += bytes_.reduce > 0 ? copies * view_.engine.kernels.reduce_copy_bytes : 0;
   }
 
@@ -276,7 +284,7 @@ class PlanClock {
     const int times = user == view_.chunks[c].first() ? 2 : 1;
     const double gather = s.shards_parameters() ? gathering_layer(s, e) : 0;
     sum.forward += times * gather;
-    sum.backward += gather + times * scattering(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
+    sum.backward += twice_of(s) * gather + times * scattering(s, static_cast<double>(e.dense), static_cast<double>(e.expert));
   }
 
   /// Adds one bucket of the chunk's reductions and gathers, which run once a step. Ranges of several strategies
@@ -339,7 +347,7 @@ class PlanClock {
     if (offloads_optimizer(s.offload)) return (whole > 0 ? 0.0 : held * bytes_.gradient) + whole;  // the norm alone
     const double gradient = (whole > 0 ? 1.0 : 2.0) * bytes_.gradient;
     const double states = 2.0 * bytes_.master + 2.0 * bytes_.optimizer + (bytes_.master > 0 ? 1.0 : 2.0) * bytes_.parameter;
-    return held * (gradient + states) + whole;
+    return held * (gradient + states + view_.engine.kernels.update_copy_bytes) + whole;
   }
 
   /// Returns the seconds of an update on the host: gradients down the link, states there, parameters up (Ren et al.
@@ -427,6 +435,7 @@ class PlanClock {
   StatePolicy bytes_;
   std::map<std::pair<Strategy, std::int32_t>, LayerTime> layers_;
   std::map<Strategy, StrategyGroups> groups_;
+  std::map<Strategy, double> twice_;  ///< part of the parameters that backward passes gather
 };
 
 }  // namespace

@@ -118,7 +118,7 @@ StatePolicy bytes_of(const View& view) {
   const Precision precision = view.plan->training.precision;
   if (precision == Precision::fp32 || precision == Precision::tf32) {
     bytes.parameter = bytes.gradient = bytes.reduce = bytes.gather = 4;
-    bytes.master = bytes.autograd = 0;
+    bytes.master = bytes.autograd = bytes.host_gradient = 0;
   }
   if (view.plan->training.optimizer == Optimizer::sgd) bytes.optimizer = 4;
   return bytes;
@@ -194,7 +194,9 @@ Kept kept_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements
   (offloads_parameters(s.offload) ? kept.host : kept.device) += of(bytes.parameter, spread, frozen) + gradients;
   (offloads_parameters(s.offload) || (of_the_update && offloads_optimizer(s.offload)) ? kept.host : kept.device) +=
       of(bytes.autograd, of_the_update && s.shards_optimizer());
-  (offloads_optimizer(s.offload) ? kept.host : kept.device) += of(bytes.master + bytes.optimizer, s.shards_optimizer());
+  const bool updates_there = offloads_optimizer(s.offload);
+  (updates_there ? kept.host : kept.device) += of(bytes.master + bytes.optimizer, s.shards_optimizer());
+  if (updates_there) kept.host += of(bytes.host_gradient, s.shards_optimizer());
   return kept;
 }
 

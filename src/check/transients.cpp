@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "check/arithmetic.h"
+#include "check/held_by_zero.h"
 #include "check/messages.h"
 #include "check/partition_text.h"
 #include "check/saved_activations.h"
@@ -274,10 +275,11 @@ std::vector<std::int64_t> buffer_bytes_per_stage(const View& view) {
     }
   }
   std::vector<std::int64_t> result;
+  const std::vector<std::int64_t> stated = held_by_zero(view);
   for (std::size_t i = 0; i < gathers.size(); ++i) {
-    std::int64_t sum = 2 * message + workspace_bytes(view) + scores[i] + outputs_ahead(view, i);
-    sum += gathers[i] ? 2 * gathered : 0;
-    sum += scatters[i] ? scattered : 0;
+    std::int64_t sum = 2 * message + workspace_bytes(view) + scores[i] + outputs_ahead(view, i) + stated[i];
+    sum += gathers[i] && !states_zero(view) ? 2 * gathered : 0;
+    sum += scatters[i] && !states_zero(view) ? scattered : 0;
     sum += i + 1 == gathers.size() ? deferred_logit_bytes(view) : 0;
     result.push_back(sum);
   }

@@ -26,7 +26,7 @@
 // A rank also holds:
 //     messages          two buffers for the largest pipeline message
 //     ZeRO              ≥ 2: the whole gradient of the largest layer; 3: two gathered layers; both under offload of
-//                       parameters
+//                       parameters. DeepSpeed's: held_by_zero.h
 //     workspaces        of the GEMM libraries (torch's, Transformer Engine's): 32 MiB on Hopper and later, else 8.125
 //                       and 4 MiB
 //     deferred logits   logit gradients of micro-batches whose weight gradient the engine defers, on the last of

@@ -15,7 +15,8 @@ std::string options_of_engines() {
   std::vector<std::string> options;
   for (const EngineModel& engine : engine_catalogue())
     for (const EngineOption& option : engine.options)
-      if (const std::string word = base::cat(option.name, option.numerics ? " (numerics)" : "");
+      if (const std::string word =
+              base::cat(option.name, option.sets.empty() ? "" : "=NUMBER", option.numerics ? " (numerics)" : "");
           std::find(options.begin(), options.end(), word) == options.end())
         options.push_back(word);
   return base::joined(options);

@@ -10,6 +10,7 @@
 #include "cost/redistribution.h"
 #include "cost/rounding.h"
 #include "cost/span_list.h"
+#include "cost/zero_buffers.h"
 #include "plan/engine.h"
 #include "plan/shared_table.h"
 
@@ -116,7 +117,8 @@ class PassBuilder {
     const ZeroTraffic traffic = zero_traffic(c_.fabric, groups, s, states_of(*c_.engine, c_.workload.training), layer.elements());
     const ZeroSteps steps = zero_steps(s, traffic);
     ZeroSpans out{phase_ == ChunkPhase::forward ? steps.forward : steps.backward, time, 0, 0};
-    if (!s.overlap.param_gather) out.before_ns = round_ns(traffic.gather_s());
+    if (!s.overlap.param_gather)
+      out.before_ns = round_ns(phase_ == ChunkPhase::forward ? traffic.gather_s() : traffic.regather_s());
     if (!s.overlap.grad_reduce && phase_ == ChunkPhase::backward) out.after_ns = round_ns(traffic.reduce_s());
     return out;
   }
@@ -241,6 +243,7 @@ const StepBook::Priced& StepBook::priced(const Strategy& s) {
   if (!fresh) return out;
   layer_costs(c_, at->first, chunks_.schedule.stages, static_cast<std::int32_t>(chunks_.samples / s.dp), out.layers);
   out.groups = data_groups(c_.fabric, at->first, chunks_.schedule.stages);
+  out.groups.gathers_again = gathers_again(c_, at->first, chunks_.schedule.stages, out.layers);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include "cost/collective.h"
 #include "cost/rounding.h"
 #include "cost/table_exchange.h"
+#include "cost/zero_buffers.h"
 #include "plan/engine.h"
 #include "plan/expert_shard.h"
 
@@ -20,6 +21,7 @@ double reduced_s(const std::vector<FabricLevel>& levels, const Group& group, dou
 StrategyCost strategy_cost_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                               ChunkEdges edges) {
   StrategyCost x{{c, s, states_of(*c.engine, c.workload.training), data_groups(c.fabric, s, stages)}, layers, {}, {}};
+  x.groups.gathers_again = gathers_again(c, s, stages, layers);
   if (s.shards_gradients())  // otherwise there is nothing inside chunks
     for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   x.host.fill(c, s, x.states, layers, x.zero.data());
@@ -153,7 +155,8 @@ double update_bytes(const EngineModel& engine, const StatePolicy& p, const Param
   if (offloads_optimizer(s.offload)) return elements * (whole > 0 ? 0.0 : p.gradient) + whole;
   // The update reads the gradient, and so does the norm unless `whole` includes it.
   const double gradient = (whole > 0 ? 1.0 : 2.0) * p.gradient;
-  const double bytes = gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
+  const double bytes =
+      gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter + engine.kernels.update_copy_bytes;
   return elements * bytes + whole;
 }
 

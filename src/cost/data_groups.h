@@ -16,6 +16,7 @@ namespace espalier::cost {
 struct DataGroups {
   Group shard, replica, expert_shard, expert_replica;
   bool sharded;
+  double gathers_again = 1;  ///< share of the parameters that a backward pass gathers again (zero_buffers.h)
 };
 
 DataGroups data_groups(const Fabric& fabric, const Strategy& s, std::int32_t stages);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cost/chunk_sum.h"
+#include "cost/zero_buffers.h"
 #include "plan/engine.h"
 #include "plan/expert_shard.h"
 #include "plan/structure.h"
@@ -18,16 +19,6 @@ ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
   const std::int64_t expert_shard = expert_shard_of(s);
   return {e.dense - e.dense % s.shard, e.expert - e.expert % expert_shard, e.frozen_dense - e.frozen_dense % s.shard,
           e.frozen_expert - e.frozen_expert % expert_shard};
-}
-
-/// Returns the buffers that a stage has because of the layer; those of the largest layer (price_stage.cpp) are no
-/// smaller.
-std::int64_t own_buffers(const ParameterElements& e, const StatePolicy& states, const Strategy& s) {
-  const bool fetched = offloads_parameters(s.offload);
-  std::int64_t bytes = 0;
-  if (s.shards_parameters() || fetched) bytes += 2 * gathered_bytes(e, states);
-  if (s.shards_gradients() || fetched) bytes += scattered_bytes(e, states);
-  return bytes;
 }
 
 }  // namespace
@@ -78,7 +69,7 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     share.state_bytes = state_memory(whole_shards(e, s), x.states, s).total();
     share.saved_bytes = sum.bytes().saved;
     share.transient_bytes = sum.peak_bytes() - sum.bytes().saved;
-    share.buffer_bytes = own_buffers(e, x.states, s);
+    share.buffer_bytes = least_zero_buffers(c.engine->memory.zero, x.states, s, e);
     share.boundary_bytes = l.boundary_bytes;
   }
 }

@@ -239,20 +239,17 @@ void price(const CostContext& c, const ProgramStructure& structure, const std::v
 void static_bytes(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const Costs& costs,
                   std::vector<std::int64_t>& out) {
   const StatePolicy states = states_of(*c.engine, c.workload.training);
-  std::int64_t gathered = 0, scattered = 0;
-  for (const LayerCost& l : layers) {
-    gathered = std::max(gathered, gathered_bytes(l.elements(), states));
-    scattered = std::max(scattered, scattered_bytes(l.elements(), states));
-  }
+  LargestLayers largest;
+  for (std::size_t k = 0; k < layers.size(); ++k)
+    largest.take(layers[k].elements(), states, c.workload.model->kinds[k].role != LayerRole::block);
   out.clear();
   for (const StageCost& stage : costs.stages) {
-    StaticMemory memory = state_memory(
-        {stage.dense_parameters, stage.expert_parameters, stage.frozen_dense_bytes, stage.frozen_expert_bytes}, states, s);
+    const ParameterElements held{stage.dense_parameters, stage.expert_parameters, stage.frozen_dense_bytes,
+                                 stage.frozen_expert_bytes};
+    StaticMemory memory = state_memory(held, states, s);
     memory.framework = stage.memory.framework;  // independent of how states are sharded
-    memory.communication_buffers = 2 * costs.message.count();
-    const bool fetched = offloads_parameters(s.offload);
-    if (s.shards_parameters() || fetched) memory.communication_buffers += 2 * gathered;
-    if (s.shards_gradients() || fetched) memory.communication_buffers += scattered;
+    memory.communication_buffers =
+        2 * costs.message.count() + zero_buffers(c.engine->memory.zero, states, s, held, largest).total();
     out.push_back(memory.total());
   }
 }

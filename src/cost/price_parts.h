@@ -8,9 +8,11 @@
 #pragma once
 
 #include <list>
+#include <optional>
 #include <vector>
 
 #include "cost/price.h"
+#include "cost/zero_buffers.h"
 #include "plan/held_passes.h"
 
 namespace espalier::cost {
@@ -65,7 +67,8 @@ struct Pricing {
   const ClusterCosts* cluster = nullptr;
   const std::vector<StagePlace>* places = nullptr;  ///< by stage
   std::list<StrategyCost> strategy_costs{};         ///< one per strategy of a range, added when it is first met
-  std::int64_t largest_message = 0, largest_scattered = -1, largest_gathered = -1;
+  std::int64_t largest_message = 0;
+  std::optional<LargestLayers> largest{};
 
   [[nodiscard]] const std::vector<RangeCost>& ranges(std::int32_t chunk) const { return chunks[static_cast<std::size_t>(chunk)]; }
   [[nodiscard]] PricedChunk& priced(std::int32_t chunk) { return scratch.chunks[static_cast<std::size_t>(chunk)]; }

@@ -10,22 +10,26 @@
 namespace espalier::cost {
 namespace {
 
-/// Returns the bytes that the largest layer of the plan takes whole, gathered or as a gradient. Only layers whose
-/// states are sharded from `zero` on count.
-std::int64_t largest_layer(const Pricing& p, const StatePolicy& states, ZeroStage zero) {
-  std::int64_t most = 0;
-  const auto take = [&](const LayerCost& l) {
-    most = std::max(most,
-                    zero == ZeroStage::parameters ? gathered_bytes(l.elements(), states) : scattered_bytes(l.elements(), states));
-  };
+/// Finds the largest layers of the plan. Layers count for gathers and reductions if their states are sharded as far.
+LargestLayers largest_layers(const Pricing& p, const StatePolicy& states) {
+  LargestLayers most;
+  const auto table = [&](std::size_t kind) { return p.c.workload.model->kinds[kind].role != LayerRole::block; };
   if (p.only != nullptr) {
-    for (const LayerCost& l : p.only->layers) take(l);
+    for (std::size_t k = 0; k < p.only->layers.size(); ++k) most.take(p.only->layers[k].elements(), states, table(k));
     return most;
   }
   for (const auto& chunk : p.chunks)
     for (const RangeCost& range : chunk) {
-      if (range.strategy->zero < zero && !offloads_parameters(range.strategy->offload)) continue;
-      for (std::int32_t i = range.first; i <= range.last; ++i) take((*range.layers)[static_cast<std::size_t>(p.kind_of(i))]);
+      const Strategy& s = *range.strategy;
+      const bool fetched = offloads_parameters(s.offload);
+      for (std::int32_t i = range.first; i <= range.last; ++i) {
+        const auto kind = static_cast<std::size_t>(p.kind_of(i));
+        LargestLayers one;
+        one.take((*range.layers)[kind].elements(), states, table(kind));
+        if (s.shards_parameters() || fetched) most.gathered = std::max(most.gathered, one.gathered);
+        if (s.shards_gradients() || fetched) most.scattered = std::max(most.scattered, one.scattered);
+        most.tensor = std::max(most.tensor, one.tensor);
+      }
     }
   return most;
 }
@@ -108,7 +112,9 @@ void price_stage(Pricing& p, std::int32_t i) {
   const StatePolicy states = states_of(*p.c.engine, p.c.workload.training);
   double bytes = 0;
   HostUpdate host;
-  bool gathers = false, scatters = false, copies = false;
+  ZeroBuffers buffers;
+  bool copies = false;
+  if (!p.largest) p.largest = largest_layers(p, states);
   for (const Share& s : p.held(i)) {
     stage.dense_parameters += s.elements.dense;
     stage.expert_parameters += s.elements.expert;
@@ -124,19 +130,12 @@ void price_stage(Pricing& p, std::int32_t i) {
     stage.reduced_elements += reduced_elements(s.elements, s.under->s);
     bytes += update_bytes(*p.c.engine, states, s.elements, s.under->s) * (shards_optimizer(zero) ? share : 1.0);
     host += host_update(p.on_stage(i).device.host, states, s.elements, s.under->s).times(shards_optimizer(zero) ? share : 1.0);
-    const bool fetched = offloads_parameters(s.under->s.offload);
-    gathers |= s.under->s.shards_parameters() || fetched;
-    scatters |= s.under->s.shards_gradients() || fetched;
+    buffers += zero_buffers(p.c.engine->memory.zero, states, s.under->s, s.elements, *p.largest);
     copies |= copies_in_passes(s.under->s.offload);
   }
   if (copies) stage.memory.host += hosted_bytes(p, i);
   stage.memory.framework = p.on_stage(i).device.workspace_bytes + largest_buffer(p, i);
-  stage.memory.communication_buffers = 2 * p.largest_message + queued_outputs(p, i);
-  if (scatters && p.largest_scattered < 0) p.largest_scattered = largest_layer(p, states, ZeroStage::gradients);
-  if (gathers && p.largest_gathered < 0) p.largest_gathered = largest_layer(p, states, ZeroStage::parameters);
-  // Buffers hold the layer in use and the one being gathered, and the whole gradient before its reduce-scatter.
-  if (gathers) stage.memory.communication_buffers += 2 * p.largest_gathered;
-  if (scatters) stage.memory.communication_buffers += p.largest_scattered;
+  stage.memory.communication_buffers = 2 * p.largest_message + queued_outputs(p, i) + buffers.total();
   if (i == p.structure.schedule.stages - 1)
     stage.memory.framework +=
         deferred_bytes(*p.c.workload.model, *p.c.engine, p.structure.schedule, *p.chunks.back().back().layers);

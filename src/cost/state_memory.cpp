@@ -127,7 +127,7 @@ StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states,
   const std::int64_t copies = states.autograd * sharded(copied && s.shards_optimizer());
   m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(s.shards_optimizer());
   if (offloads_optimizer(s.offload)) {
-    m.host = m.optimizer + (copied ? copies : 0);
+    m.host = m.optimizer + (copied ? copies : 0) + states.host_gradient * sharded(s.shards_optimizer());
     m.optimizer = 0;
   }
   if (!copied || !offloads_optimizer(s.offload)) m.gradients += copies;

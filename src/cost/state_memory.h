@@ -14,9 +14,9 @@
 //     parameters   F + p·(D/s + E/s_e if zero = 3 else D + E)
 //     gradients    g·(sharded if zero ≥ 2) + autograd·(sharded as the optimizer if 4, whole if 2)
 //     optimizer    (master + moments)·(sharded if zero ≥ 1)                  (Rajbhandari et al. 2020, ZeRO)
-// An autograd of 4 and more is the optimizer's own: with the optimizer on hosts those bytes lie there. Where an
-// engine frees what it has reduced (states.frees_reduced), gradients under ZeRO 1 are added up over all
-// micro-batches, reduced once, and take
+// An autograd of 4 and more is the optimizer's own: with the optimizer on hosts those bytes lie there. An update there
+// also reads gradients of its own (states.host_gradient). Where an engine frees what it has reduced
+// (states.frees_reduced), gradients under ZeRO 1 are added up over all micro-batches, reduced once, and take
 //     gradients    g·(sharded + whole/v) if every micro-batch of a chunk passes before the next chunk's first
 //                  (interleaved, m ≤ p), else g·whole.
 //

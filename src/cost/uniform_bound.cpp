@@ -6,6 +6,7 @@
 #include "base/invariant.h"
 #include "cost/bound_formulas.h"
 #include "cost/offload.h"
+#include "cost/zero_buffers.h"
 #include "plan/engine.h"
 #include "plan/shared_table.h"
 
@@ -35,6 +36,7 @@ struct UniformBound::Call {
     gathers = all && gathers_parameters(s);
     overlaps_gather = gathers && s.overlap.param_gather;
     if (s.shards_gradients() || reduces || gathers) sharing.groups = data_groups(c.fabric, s, schedule.stages);
+    if (s.shards_parameters()) sharing.groups.gathers_again = gathers_again(c, s, schedule.stages, layers);
   }
   [[nodiscard]] const CostContext& context() const { return sharing.c; }
   [[nodiscard]] const Strategy& strategy() const { return sharing.s; }

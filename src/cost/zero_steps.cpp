@@ -26,6 +26,13 @@ SerialCollectives in_series(const PricedTraffic& dense, const PricedTraffic& exp
   return {dense.seconds + expert.seconds, passed(dense, g.shard) + passed(expert, g.expert_shard)};
 }
 
+/// Returns the traffic of a share of the layers, on average.
+PricedTraffic part_of(PricedTraffic moved, double share) {
+  moved.traffic.bytes *= share;
+  moved.seconds *= share;
+  return moved;
+}
+
 /// Returns the seconds by which collectives next to `compute` make it longer; `exposed_share` of what could be hidden
 /// is not.
 double exposed_s(const SerialCollectives& collectives, double compute, const Interference& device, double exposed_share) {
@@ -48,16 +55,16 @@ void hide_into(PhaseTime& phase, const SerialCollectives& own, const SerialColle
 
 /// Adds copies in and out of the buffers of the collectives.
 void add_copies(const DeviceCost& device, const EngineKernels& kernels, const Strategy& s, const StatePolicy& states,
-                const ParameterElements& e, ZeroTime& z) {
+                const ParameterElements& e, double again, ZeroTime& z) {
   const auto elements = static_cast<double>(e.dense + e.expert);
   const double frozen = static_cast<double>(e.frozen_dense + e.frozen_expert) / std::max(1, states.gather);
-  const std::int64_t gathered =
-      s.shards_parameters() ? round_ns((elements + frozen) * kernels.gather_copy_bytes / device.rates.memory) : 0;
+  const double copied_s = s.shards_parameters() ? (elements + frozen) * kernels.gather_copy_bytes / device.rates.memory : 0.0;
+  const std::int64_t gathered = round_ns(copied_s), regathered = round_ns(again * copied_s);
   const std::int64_t reduced =
       s.shards_gradients() ? round_ns(elements * kernels.reduce_copy_bytes * (states.reduce > 0) / device.rates.memory) : 0;
   z.forward.compute_ns += gathered;
-  z.backward.compute_ns += gathered + reduced;
-  z.backward_again.compute_ns += gathered + reduced;
+  z.backward.compute_ns += regathered + reduced;
+  z.backward_again.compute_ns += regathered + reduced;
 }
 
 /// Lowers times to a bound, because what is rounded in one bucket here may be rounded down in two buckets there.
@@ -89,6 +96,8 @@ ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strate
   if (s.shards_parameters() && gathered > 0) out.gathers[0] = gather(fabric, g.shard, GroupKind::data_shard, gathered);
   if (s.shards_parameters() && gathered_experts > 0)
     out.gathers[1] = gather(fabric, g.expert_shard, GroupKind::expert_shard, gathered_experts);
+  if (g.gathers_again > 0)
+    for (std::size_t i = 0; i < out.gathers.size(); ++i) out.regathers[i] = part_of(out.gathers[i], g.gathers_again);
   if (dense > 0) out.reductions[0] = scatter(fabric, g.shard, GroupKind::data_shard, dense * states.reduce);
   if (expert <= 0) return out;
   out.reductions[1] = scatter(fabric, g.expert_shard, GroupKind::expert_shard, expert * states.reduce);
@@ -99,7 +108,10 @@ HiddenTraffic hidden_traffic(const Fabric& fabric, const DataGroups& g, const St
                              const ParameterElements& elements) {
   HiddenTraffic out;
   const ZeroTraffic traffic = zero_traffic(fabric, g, s, states, elements);
-  if (s.overlap.param_gather) out.gathers = in_series(traffic.gathers[0], traffic.gathers[1], g);
+  if (s.overlap.param_gather) {
+    out.gathers = in_series(traffic.gathers[0], traffic.gathers[1], g);
+    out.regathers = in_series(traffic.regathers[0], traffic.regathers[1], g);
+  }
   if (s.overlap.grad_reduce) out.reductions = in_series(traffic.reductions[0], traffic.reductions[1], g);
   return out;
 }
@@ -110,6 +122,7 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   if (!s.shards_gradients()) return z;
   const ZeroTraffic traffic = zero_traffic(c.fabric, g, s, states, l.elements());
   const SerialCollectives gathers = in_series(traffic.gathers[0], traffic.gathers[1], g),
+                          regathers = in_series(traffic.regathers[0], traffic.regathers[1], g),
                           reductions = in_series(traffic.reductions[0], traffic.reductions[1], g);
   ESPALIER_CHECK(gathers.seconds >= 0 && reductions.seconds >= 0);
   const Interference device = c.device.interference();
@@ -120,21 +133,21 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
     hide_into(z.forward, gathers, before.gathers, forward, device, share);
   } else {
     z.forward.exposed_ns += round_ns(gathers.seconds);
-    z.backward.exposed_ns += round_ns(gathers.seconds);
+    z.backward.exposed_ns += round_ns(regathers.seconds);
   }
-  SerialCollectives own = s.overlap.param_gather ? gathers : SerialCollectives{};
+  SerialCollectives own = s.overlap.param_gather ? regathers : SerialCollectives{};
   if (s.overlap.grad_reduce)
     own += reductions;
   else
     z.backward.exposed_ns += round_ns(reductions.seconds);
-  SerialCollectives first = before.gathers;
+  SerialCollectives first = before.regathers;
   first += before.reductions;
   z.backward_again = z.backward;
   hide_into(z.backward, own, first, backward, device, share);
   if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, own, first, forward + backward, device, share);
   // Recomputation never makes a step shorter, not even by a rounding.
   z.backward_again.exposed_ns = std::max(z.backward_again.exposed_ns, z.backward.exposed_ns - l.forward.duration_ns());
-  add_copies(c.device, c.engine->kernels, s, states, l.elements(), z);
+  add_copies(c.device, c.engine->kernels, s, states, l.elements(), g.gathers_again, z);
   if (!l.passes_gradient) z.backward = z.backward_again = PhaseTime{};
   if (edges == ChunkEdges::free) {
     lower_by_rounding(z);
@@ -147,10 +160,10 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
 
 ZeroSteps zero_steps(const Strategy& s, const ZeroTraffic& traffic) {
   ZeroSteps out;
-  for (const PricedTraffic& moved : traffic.gathers) {
+  for (const PricedTraffic& moved : traffic.gathers)
     add_steps(moved, StepPart::forward, s.overlap.param_gather, Placement::before, out.forward);
+  for (const PricedTraffic& moved : traffic.regathers)
     add_steps(moved, StepPart::input_gradient, s.overlap.param_gather, Placement::before, out.backward);
-  }
   for (const PricedTraffic& moved : traffic.reductions)
     add_steps(moved, StepPart::weight_gradient, s.overlap.grad_reduce, Placement::after, out.backward);
   return out;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ZeRO inside a chunk: what one layer gathers and scatters with every micro-batch, and the time that takes.
 //
-//   stage 3       all-gather of the layer's parameters, forward and backward
+//   stage 3       all-gather of the layer's parameters, forward and backward. Where an engine keeps some of them from
+//                 the forward to the backward pass, the latter gathers the rest: this share of each layer.
 //   stage 2, 3    reduce-scatter of its gradients in the backward pass. Experts with more replicas than the shard
 //                 group covers also all-reduce the shard over these replicas.
 //   overlap       Gathers (param_gather) and reductions (grad_reduce) overlap the compute of the layer; in a backward
@@ -41,9 +42,11 @@ struct ZeroTime {
 
 /// Holds what a layer moves per micro-batch. Seconds of `gathers` and of `reductions` add up in their order.
 struct ZeroTraffic {
-  std::array<PricedTraffic, 2> gathers;     ///< dense weights, experts; times 0: none
+  std::array<PricedTraffic, 2> gathers;     ///< forward: dense weights, experts; times 0: none
+  std::array<PricedTraffic, 2> regathers;   ///< backward, as an average over the layers
   std::array<PricedTraffic, 2> reductions;  ///< dense weights, experts
   [[nodiscard]] double gather_s() const { return gathers[0].seconds + gathers[1].seconds; }
+  [[nodiscard]] double regather_s() const { return regathers[0].seconds + regathers[1].seconds; }
   [[nodiscard]] double reduce_s() const { return reductions[0].seconds + reductions[1].seconds; }
 };
 
@@ -63,7 +66,7 @@ struct SerialCollectives {
 
 /// Holds the collectives of a layer that its compute hides.
 struct HiddenTraffic {
-  SerialCollectives gathers, reductions;
+  SerialCollectives gathers, regathers, reductions;
 };
 /// Returns the collectives of a layer of `elements`, as far as `s` overlaps them.
 HiddenTraffic hidden_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states,

@@ -3,9 +3,11 @@
 #include "plan/engine.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "base/document.h"
@@ -42,25 +44,37 @@ const EngineFile& shipped_engines() {
 /// Holds the version and the options that a name states.
 struct NamedMode {
   std::optional<base::Version> version;
-  std::vector<std::size_t> options;  ///< by their place in the catalogue
+  std::vector<ChosenOption> options;  ///< by their place in the catalogue
 };
 
-/// Returns the options in "+a+b", by their place in the catalogue; nothing where one is unknown or given twice.
-std::optional<std::vector<std::size_t>> options_in(const EngineModel& engine, std::string_view text) {
-  std::vector<bool> wanted(engine.options.size());
+/// Returns the option in "a" or "a=3"; nothing where it is unknown, or where it lacks a value or has one too many.
+std::optional<ChosenOption> option_in(const EngineModel& engine, std::string_view word) {
+  const std::string_view name = word.substr(0, word.find('='));
+  const auto at =
+      std::find_if(engine.options.begin(), engine.options.end(), [&](const EngineOption& o) { return o.name == name; });
+  if (at == engine.options.end() || at->sets.empty() != (name.size() == word.size())) return std::nullopt;
+  ChosenOption out(static_cast<std::size_t>(at - engine.options.begin()));
+  if (at->sets.empty()) return out;
+  const char* const end = word.data() + word.size();
+  const auto [next, fault] = std::from_chars(word.data() + name.size() + 1, end, out.value);
+  if (fault != std::errc() || next != end || out.value < 0 || out.value > kMostElements) return std::nullopt;
+  return out;
+}
+
+/// Returns the options in "+a+b=3", by their place in the catalogue; nothing where one is wrong or given twice.
+std::optional<std::vector<ChosenOption>> options_in(const EngineModel& engine, std::string_view text) {
+  std::vector<ChosenOption> out;
   for (std::string_view rest = text; !rest.empty();) {
     rest.remove_prefix(1);  // skips the +
     const std::string_view word = rest.substr(0, rest.find('+'));
     rest.remove_prefix(word.size());
-    const auto at =
-        std::find_if(engine.options.begin(), engine.options.end(), [&](const EngineOption& o) { return o.name == word; });
-    const auto i = static_cast<std::size_t>(at - engine.options.begin());
-    if (i == wanted.size() || wanted[i]) return std::nullopt;
-    wanted[i] = true;
+    const auto option = option_in(engine, word);
+    if (!option) return std::nullopt;
+    out.push_back(*option);
   }
-  std::vector<std::size_t> out;
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (wanted[i]) out.push_back(i);
+  std::sort(out.begin(), out.end());
+  const auto same = [](const ChosenOption& a, const ChosenOption& b) { return a.place == b.place; };
+  if (std::adjacent_find(out.begin(), out.end(), same) != out.end()) return std::nullopt;
   return out;
 }
 
@@ -96,7 +110,7 @@ class Combinations {
 
  private:
   std::mutex mutex_;
-  std::map<std::pair<std::string, std::vector<std::size_t>>, EngineModel> engines_;
+  std::map<std::pair<std::string, std::vector<ChosenOption>>, EngineModel> engines_;
 };
 
 Combinations& combinations() {

@@ -76,6 +76,7 @@ struct EngineRuns {
 struct EngineMemory {
   ActivationPolicy activations = ActivationPolicy::fused_attention;
   StatePolicy states;
+  ZeroPolicy zero;
   LossPolicy loss;
   WorkspacePolicy workspace;
   /// FlashAttention-2 returns [batch, sequence, …]. If layers are [sequence, batch, …], the output projection keeps a
@@ -120,6 +121,8 @@ struct EngineKernels {
   /// With ZeRO ≥ 2, counts the bytes per gathered parameter and per gradient on top of the collectives: copies into
   /// and out of the buffers, casts, averaging.
   double gather_copy_bytes = 0, reduce_copy_bytes = 0;
+  /// Counts the bytes per updated element that copies, casts and scaling of gradients move on top of the update.
+  double update_copy_bytes = 0;
 };
 
 /// Describes how it communicates.
@@ -177,11 +180,14 @@ struct EngineOption {
   /// Holds the flags of the engine's launch command, each with its value if it has one: "--cuda-graph-impl
   /// full_iteration". Empty if no command sets the option.
   std::vector<std::string> flags{};
+  /// Names the number that a value of the option sets: "zero.live" for "live-parameters=2000000000". Empty: the option
+  /// takes no value.
+  std::string sets{};
 };
 
 struct EngineModel {
   /// Holds the engine, its version if one is named, then its options in the order of the catalogue: "generic",
-  /// "megatron-core", "megatron-core+cuda-graphs", "megatron-core@0.17+cuda-graphs", …
+  /// "megatron-core", "megatron-core+cuda-graphs", "megatron-core@0.17+cuda-graphs", "deepspeed+sub-group=100000000", …
   std::string name;
   std::string base;               ///< without version and options: the key of rules, coefficients and intervals
   std::string like;               ///< the engine that it equals in everything it does not state itself; empty: none

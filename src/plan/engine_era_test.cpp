@@ -32,7 +32,7 @@ const std::string kThree =
 
 EngineFile file(const std::string& kernels) { return read_engines(engines(kernels), "engines.yaml").value(); }
 
-double launches(const EngineFile& file, const char* version, std::vector<std::size_t> options = {}) {
+double launches(const EngineFile& file, const char* version, std::vector<ChosenOption> options = {}) {
   return with_options(file, file.engines[0], options, Version::parse(version)).kernels.host_launches;
 }
 

@@ -3,6 +3,7 @@
 // and its attention kernels.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -39,6 +40,32 @@ struct StatePolicy {
   /// more: copies that an optimizer makes of the gradients for its update, sharded as the optimizer is. Examples are
   /// an fp32 copy, flat copies, and terms of an update that is not fused.
   std::int32_t autograd = 0;
+  /// Counts the bytes of the gradients that an update on the host reads there, sharded as the optimizer is.
+  std::int32_t host_gradient = 0;
+};
+
+/// Holds one number for each ZeRO stage.
+using ByStage = std::array<std::int32_t, 4>;
+
+/// Describes what a ZeRO implementation holds in addition to the states, by stage (cost/zero_buffers.h). An engine that
+/// states none of it holds two gathered layers and one whole gradient.
+struct ZeroPolicy {
+  std::int64_t bucket = 0;           ///< elements of a buffer that collects gradients for their reduction; 0: no such buffer
+  ByStage buckets = {};              ///< such buffers
+  ByStage overlapped_buckets = {};   ///< further buffers where the reduction overlaps the backward pass
+  ByStage bucket_copies = {};        ///< copies of the gradients that one buffer collects
+  ByStage whole = {};                ///< bytes of every trained element, not sharded, while gradients are reduced
+  ByStage update = {};               ///< bytes of copies of the gradient of each element that the rank updates
+  ByStage norm = {};                 ///< bytes of an element of the largest tensor while its norm is computed
+  std::int64_t update_elements = 0;  ///< elements that stage 3 updates at a time; 0: all
+  /// Stage 3 gathers ahead up to this number of elements, and frees none of them before their next use; < 0: it
+  /// gathers the layer in use and the next.
+  std::int64_t live = -1;
+  std::int64_t reuse = 0;  ///< elements between two uses of a parameter within which stage 3 keeps it
+  [[nodiscard]] bool keeps_gathered() const { return live >= 0; }
+  /// Returns the elements that stay gathered from the forward to the backward pass. The last ones of the model do.
+  /// Between the two uses of an element, all elements after it are used twice.
+  [[nodiscard]] std::int64_t kept() const { return live > reuse / 2 ? live : reuse / 2; }
 };
 
 /// Counts the bytes that the loss holds per logit of the rank's share of the vocabulary. `saved` stays from forward

@@ -132,6 +132,35 @@ void read_states(Reader r, StatePolicy& s) {
   read_count(r, "gather", s.gather);
   read_flag(r, "frees_reduced", s.frees_reduced);
   read_count(r, "autograd", s.autograd);
+  read_count(r, "host_gradient", s.host_gradient);
+  r.finish();
+}
+
+/// Reads four numbers, one for each ZeRO stage.
+void read_stages(Reader& r, std::string_view key, ByStage& out) {
+  const Node* node = r.find(key);
+  if (node == nullptr) return;
+  if (node->kind != NodeKind::sequence || node->items.size() != out.size())
+    return r.fail(key, "", "a list of four numbers, one for each ZeRO stage");
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const Node& item = node->items[i];
+    if (item.kind != NodeKind::integer || item.integer < 0 || item.integer > kMany)
+      return r.fail(key, item.text, "whole numbers from 0 on");
+    out[i] = static_cast<std::int32_t>(item.integer);
+  }
+}
+
+void read_zero(Reader r, ZeroPolicy& z) {
+  z.bucket = r.optional_int("bucket", 0, kMostElements, z.bucket);
+  read_stages(r, "buckets", z.buckets);
+  read_stages(r, "overlapped_buckets", z.overlapped_buckets);
+  read_stages(r, "bucket_copies", z.bucket_copies);
+  read_stages(r, "whole", z.whole);
+  read_stages(r, "update", z.update);
+  read_stages(r, "norm", z.norm);
+  z.update_elements = r.optional_int("update_elements", 0, kMostElements, z.update_elements);
+  z.live = r.optional_int("live", -1, kMostElements, z.live);
+  z.reuse = r.optional_int("reuse", 0, kMostElements, z.reuse);
   r.finish();
 }
 
@@ -156,6 +185,7 @@ void read_workspace(Reader r, WorkspacePolicy& w) {
 void read_memory(Reader& r, EngineMemory& e) {
   read_word(r, "activations", {"megatron-2022-unfused", "fused-attention"}, e.activations);
   if (r.has("states")) read_states(r.child("states", true), e.states);
+  if (r.has("zero")) read_zero(r.child("zero", true), e.zero);
   if (r.has("loss")) read_loss(r.child("loss", true), e.loss);
   if (r.has("workspace")) read_workspace(r.child("workspace", true), e.workspace);
   read_flag(r, "copies_attention_output", e.copies_attention_output);
@@ -183,6 +213,7 @@ void read_kernels(Reader& r, EngineKernels& e) {
   read_real(r, "loss_backward_bytes", 1000, e.loss_backward_bytes);
   read_real(r, "gather_copy_bytes", 1000, e.gather_copy_bytes);
   read_real(r, "reduce_copy_bytes", 1000, e.reduce_copy_bytes);
+  read_real(r, "update_copy_bytes", 1000, e.update_copy_bytes);
 }
 
 void read_communication(Reader& r, EngineCommunication& e) {
@@ -334,6 +365,18 @@ void read_parts(Reader& r, const std::optional<base::Version>& version, EngineMo
   read_part(r, "eager", version, e.eager, read_eager);
 }
 
+/// Returns the number of an engine that the value of an option sets; null if there is none of this name.
+std::int64_t* number_of(EngineModel& e, std::string_view name) {
+  ZeroPolicy& z = e.memory.zero;
+  for (const auto& [known, number] :
+       std::initializer_list<std::pair<std::string_view, std::int64_t*>>{{"zero.bucket", &z.bucket},
+                                                                         {"zero.update_elements", &z.update_elements},
+                                                                         {"zero.live", &z.live},
+                                                                         {"zero.reuse", &z.reuse}})
+    if (known == name) return number;
+  return nullptr;
+}
+
 /// Reads the options. An option inherited from another engine (`like`) is replaced by one of the same name.
 void read_options(Reader& engine, Entry& entry) {
   std::set<std::string> own;
@@ -342,7 +385,11 @@ void read_options(Reader& engine, Entry& entry) {
     read_flag(r, "numerics", option.numerics);
     read_flag(r, "script", option.script);
     option.flags = texts(r, "flags");
-    if (option.name.empty() || option.name.find('+') != std::string::npos) r.fail("name", option.name, "a word without +");
+    option.sets = r.optional_string("sets", "");
+    if (option.name.empty() || option.name.find_first_of("+=") != std::string::npos)
+      r.fail("name", option.name, "a word without + and =");
+    if (!option.sets.empty() && number_of(entry.model, option.sets) == nullptr)
+      r.fail("sets", option.sets, "zero.bucket, zero.update_elements, zero.live or zero.reuse");
     if (!own.insert(option.name).second) r.fail("name", cat(option.name, " a second time"), "one entry per option");
     std::size_t at = 0;
     while (at < entry.model.options.size() && entry.model.options[at].name != option.name) ++at;
@@ -455,7 +502,7 @@ Result<EngineFile> read_engines(std::string_view yaml, const std::string& where)
   return out;
 }
 
-EngineModel with_options(const EngineFile& file, const EngineModel& engine, const std::vector<std::size_t>& options,
+EngineModel with_options(const EngineFile& file, const EngineModel& engine, const std::vector<ChosenOption>& options,
                          const std::optional<base::Version>& version) {
   const auto at =
       std::find_if(file.engines.begin(), file.engines.end(), [&](const EngineModel& e) { return e.name == engine.base; });
@@ -463,11 +510,15 @@ EngineModel with_options(const EngineFile& file, const EngineModel& engine, cons
   const auto place = static_cast<std::size_t>(at - file.engines.begin());
   EngineModel out = version ? engine_at(file, place, *version) : *at;
   base::ErrorSink sink;
-  for (const std::size_t option : options) {
-    Reader r(*file.document, file.options[place][option], cat("$.engines.", out.base), sink);
-    const bool own = states_option(file.entries[place], out.options[option].name);
+  for (const ChosenOption& chosen : options) {
+    const EngineOption& option = out.options[chosen.place];
+    Reader r(*file.document, file.options[place][chosen.place], cat("$.engines.", out.base), sink);
+    const bool own = states_option(file.entries[place], option.name);
     read_parts(r, own ? version : std::nullopt, out);
-    out.name.append("+").append(out.options[option].name);
+    out.name.append("+").append(option.name);
+    if (option.sets.empty()) continue;
+    *number_of(out, option.sets) = chosen.value;
+    out.name.append("=").append(std::to_string(chosen.value));
   }
   ESPALIER_CHECK(sink.ok());  // each option was read once before
   return out;

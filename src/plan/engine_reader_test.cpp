@@ -102,6 +102,27 @@ TEST(EngineReader, OptionsMakeEnginesOfTheirOwn) {
   EXPECT_EQ(fitted_engine(other), "base");
 }
 
+// An option may set a number of the engine, whose value follows its name.
+TEST(EngineReader, AnOptionTakesAValue) {
+  const std::string other = kBase + "  - name: other\n    like: base\n    note: n\n";
+  const std::string zero = "    memory: [{source: s, zero: {bucket: 10, buckets: [0, 1, 2, 3], live: 7}}]\n";
+  const auto read =
+      read_engines(file(other + zero + "    options: [{name: size, note: n, sets: zero.bucket}]\n"), "engines.yaml");
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  ChosenOption size(0);
+  size.value = 25;
+  const EngineModel with = with_options(*read, read->engines[1], {size});
+  EXPECT_EQ(with.name, "other+size=25");
+  EXPECT_EQ(with.memory.zero.bucket, 25);
+  EXPECT_EQ(with.memory.zero.buckets, (ByStage{0, 1, 2, 3}));
+  EXPECT_EQ(read->engines[1].memory.zero.bucket, 10);
+  EXPECT_TRUE(with.memory.zero.keeps_gathered());
+  EXPECT_FALSE(ZeroPolicy{}.keeps_gathered());
+  EXPECT_THAT(message(other + "    options: [{name: size, note: n, sets: zero.weight}]\n"), HasSubstr("zero.bucket"));
+  EXPECT_THAT(message(other + "    memory: [{source: s, zero: {buckets: [1, 2]}}]\n"), HasSubstr("four numbers"));
+  EXPECT_THAT(message(other + "    memory: [{source: s, zero: {buckets: [1, 2, 3, -4]}}]\n"), HasSubstr("whole numbers"));
+}
+
 TEST(EngineReader, RefusesOptionsThatItCannotName) {
   EXPECT_EQ(message(kBase + kOptions), "read");
   EXPECT_THAT(message(kBase + "    options: [{name: a+b, note: n}]\n"), HasSubstr("without +"));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/format.h"
 #include "plan/engine_rules.h"
 #include "plan/generators.h"
 #include "plan/test_problem.h"
@@ -212,6 +213,11 @@ TEST(Engines, CatalogueIsComplete) {
     EXPECT_GE(engine_rule_catalogue(*engine).size(), engine->family == EngineFamily::generic ? 0u : 5u);
   }
   EXPECT_EQ(find_engine("colossal"), nullptr);
+  EXPECT_EQ(find_engine("deepspeed+live-parameters=5")->memory.zero.live, 5);
+  EXPECT_EQ(find_engine("deepspeed+live-parameters=5+fp32-gradients")->name, "deepspeed+fp32-gradients+live-parameters=5");
+  for (const char* wrong : {"live-parameters", "live-parameters=", "live-parameters=-5", "live-parameters=5x", "bf16-states=1",
+                            "live-parameters=1+live-parameters=2", "live-parameters=99999999999999999999"})
+    EXPECT_EQ(find_engine(base::cat("deepspeed+", wrong)), nullptr) << wrong;
   EXPECT_EQ(to_string(find_engine("megatron-lm-2021")->memory.activations), "megatron-2022-unfused");
   // Megatron needs 18 bytes per parameter; DeepSpeed and FSDP2 need 16.
   const auto bytes = [](const char* name) {

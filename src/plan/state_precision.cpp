@@ -33,6 +33,7 @@ StatePolicy states_of(const EngineModel& engine, const Training& training) {
     states.reduce = 4;
     states.gather = 4;
     states.autograd = 0;
+    states.host_gradient = 0;
   }
   if (training.optimizer == Optimizer::sgd) states.optimizer = 4;  // momentum
   return states;

@@ -149,7 +149,7 @@ std::vector<OptionAnswer> option_answers(const Job& job, const EngineModel& engi
   const OptionSearch q{own, engine, options, uniform};
   std::vector<std::string> execution, all;
   for (const EngineOption& option : engine.options) {
-    if (!has_effect(q, option.name)) continue;
+    if (!option.sets.empty() || !has_effect(q, option.name)) continue;
     all.push_back(option.name);
     if (!option.numerics) execution.push_back(option.name);
   }

@@ -125,13 +125,13 @@ std::vector<std::vector<std::string>> sets_of_options(const EngineModel& engine)
   std::vector<std::vector<std::string>> out = {{}};
   std::vector<std::string> execution;
   for (const EngineOption& option : engine.options) {
-    if (option.numerics) continue;
+    if (option.numerics || !option.sets.empty()) continue;
     out.push_back({option.name});
     execution.push_back(option.name);
   }
   if (execution.size() > 1) out.push_back(execution);
   for (const EngineOption& option : engine.options) {
-    if (!option.numerics) continue;
+    if (!option.numerics || !option.sets.empty()) continue;
     out.push_back({option.name});
     if (execution.empty()) continue;
     out.push_back(execution);

@@ -84,7 +84,8 @@ std::string options_text(const std::vector<EngineModel>& engines) {
   for (const bool numerics : {false, true}) {
     out += numerics ? "\nThese change the computation:\n" : "\nThese change only the execution:\n";
     for (const EngineOption& o : options)
-      if (o.numerics == numerics) out += base::cat("  ", o.name, ": ", o.note, " (", engines_of[o.name], ")\n");
+      if (o.numerics == numerics)
+        out += base::cat("  ", o.name, o.sets.empty() ? "" : "=NUMBER", ": ", o.note, " (", engines_of[o.name], ")\n");
   }
   return options.empty() ? "" : out;
 }

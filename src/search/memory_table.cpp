@@ -23,14 +23,16 @@ std::vector<std::int64_t> static_bytes_of(const CostBook& book, const MemoryTabl
 }
 
 /// Returns the least bytes of each stage over all shardings: over all ranks, with the best ZeRO stage. The last ZeRO
-/// stage is not always the best. Where a stage holds few layers, the buffers of gathered layers outweigh the sharded
-/// states.
+/// stage is not always the best. Where a stage holds few layers, the buffers of gathered layers or of gradients
+/// outweigh the sharded states. Buffers are fewest without overlap.
 std::vector<std::int64_t> least_static_bytes(const CostBook& book, const MemoryTable& t, Strategy s, const Workspace& w) {
   if (s.data_ranks() == 1) return static_bytes_of(book, t, s, w);
-  s.zero = ZeroStage::optimizer;
-  s.shard = static_cast<std::int32_t>(s.data_ranks());
+  s.overlap.grad_reduce = false;
+  s.zero = ZeroStage::none;
+  s.shard = 1;
   std::vector<std::int64_t> least = static_bytes_of(book, t, s, w);
-  for (const ZeroStage zero : {ZeroStage::gradients, ZeroStage::parameters}) {
+  s.shard = static_cast<std::int32_t>(s.data_ranks());
+  for (const ZeroStage zero : {ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters}) {
     s.zero = zero;
     const std::vector<std::int64_t> other = static_bytes_of(book, t, s, w);
     for (std::size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], other[i]);
