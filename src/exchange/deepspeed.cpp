@@ -8,6 +8,7 @@
 #include "base/invariant.h"
 #include "exchange/format_rules.h"
 #include "exchange/launch_script.h"
+#include "plan/engine.h"
 
 namespace espalier::exchange {
 namespace {
@@ -28,12 +29,29 @@ void write_bf16(base::JsonWriter& json, const Plan& plan) {
   json.end_object();
 }
 
-void write_zero(base::JsonWriter& json, const Strategy& s, bool bf16_states) {
+/// Writes the sizes in which the plan's engine differs from DeepSpeed's defaults.
+void write_sizes(base::JsonWriter& json, const Plan& plan, int stage) {
+  ESPALIER_CHECK(stage >= 0 && stage <= 3);
+  const ZeroPolicy &usual = find_engine(kDeepspeed)->memory.zero, own = find_engine(plan.engine)->memory.zero;
+  const auto size = [&](const char* key, std::int64_t value, std::int64_t standard) {
+    if (value != standard) json.key(key).value(value);
+  };
+  size("reduce_bucket_size", own.bucket, usual.bucket);
+  if (stage < 3) return;
+  size("sub_group_size", own.update_elements, usual.update_elements);
+  size("stage3_max_live_parameters", own.live, usual.live);
+  size("stage3_max_reuse_distance", own.reuse, usual.reuse);
+}
+
+void write_zero(base::JsonWriter& json, const Plan& plan, const Strategy& s) {
+  const bool bf16_states = states_in_bf16(plan);
   // With one data rank, stage 0 would keep states on the device, and bf16 has none.
   const int least = offloads_parameters(s.offload) ? 3 : offloads_optimizer(s.offload) || bf16_states ? 1 : 0;
-  json.key("zero_optimization").begin_object().key("stage").value(std::max(least, static_cast<int>(s.zero)));
+  const int stage = std::max(least, static_cast<int>(s.zero));
+  json.key("zero_optimization").begin_object().key("stage").value(stage);
   json.key("overlap_comm").value(s.overlap.grad_reduce || s.overlap.param_gather);
   json.key("contiguous_gradients").value(true).key("reduce_scatter").value(true);
+  write_sizes(json, plan, stage);
   const auto to_host = [&json](const char* key) {
     json.key(key).begin_object().key("device").value("cpu").key("pin_memory").value(true).end_object();
   };
@@ -70,7 +88,9 @@ std::string deepspeed_settings(const WrittenPlan& w) {
   json.key("gradient_accumulation_steps").value(schedule.microbatches);
   if (plan.training.precision == Precision::bf16 || plan.training.precision == Precision::fp8) write_bf16(json, plan);
   if (plan.training.precision == Precision::fp16) json.key("fp16").begin_object().key("enabled").value(true).end_object();
-  write_zero(json, s, states_in_bf16(plan));
+  if (has_engine_option(plan, "fp32-gradients"))
+    json.key("data_types").begin_object().key("grad_accum_dtype").value("fp32").end_object();
+  write_zero(json, plan, s);
   if (offloads_activations(s.offload))  // offloads inputs of recomputed blocks
     json.key("activation_checkpointing").begin_object().key("cpu_checkpointing").value(true).end_object();
   if (s.sp == SequenceParallel::ulysses)

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
 
 #include "base/format.h"
 #include "base/invariant.h"
 #include "exchange/assertions.h"
 #include "exchange/configuration_readers.h"
+#include "plan/engine.h"
+#include "plan/engine_reader.h"
 
 namespace espalier::exchange {
 namespace {
@@ -22,6 +30,7 @@ class DeepSpeedReader {
     zero();
     batch();
     precision();
+    sizes();
     auto keys = in_.finish();
     if (!keys) return keys.error();
     out_.keys = std::move(*keys);
@@ -146,7 +155,82 @@ class DeepSpeedReader {
     const bool all = in_.flag(moments, false, "moments of Adam in bf16") && two_bytes;
     if (two_bytes && !all)
       in_.fail(weights, "true", cat("false, or ", moments, " as well: fp32 moments of bf16 weights cannot be priced"));
-    if (all && out_.precision != Precision::fp32 && out_.precision != Precision::fp16) out_.engine += "+bf16-states";
+    if (all && out_.precision != Precision::fp32 && out_.precision != Precision::fp16)
+      out_.engine += "+bf16-states";
+    else
+      sums();
+  }
+
+  /// Reads the type in which gradients are added up. Without ZeRO it is the optimizer's own matter.
+  void sums() {
+    const char* key = "data_types.grad_accum_dtype";
+    if (stage_ == 0 || out_.precision == Precision::fp32 || !in_.has(key)) return;
+    if (in_.word(key, {"None", "fp32", "float32", "bf16", "bfloat16", "fp16", "float16"}, "None", "gradients added up in")
+            .ends_with("32"))
+      out_.engine += "+fp32-gradients";
+  }
+
+  /// Reads the sizes of ZeRO's buffers and of what stays gathered, as options of the engine.
+  void sizes() {
+    const ZeroPolicy usual = find_engine("deepspeed")->memory.zero;
+    if (stage_ > 0) size("zero_optimization.reduce_bucket_size", "reduce-bucket", usual.bucket, "elements in a bucket");
+    if (stage_ != 3) return;
+    size("zero_optimization.sub_group_size", "sub-group", usual.update_elements, "elements updated at a time");
+    const bool ahead = prefetches();
+    const char* live = "zero_optimization.stage3_max_live_parameters";
+    if (ahead)
+      size(live, "live-parameters", usual.live, "elements gathered ahead and kept");
+    else
+      out_.engine += "+live-parameters=0";
+    size("zero_optimization.stage3_max_reuse_distance", "reuse-distance", usual.reuse, "elements between two uses that keep one");
+  }
+
+  /// Returns whether parameters are gathered ahead of their use (partitioned_param_coordinator.py: with a bucket of 0
+  /// none are).
+  bool prefetches() {
+    const auto bucket = elements("zero_optimization.stage3_prefetch_bucket_size", "elements gathered ahead at a time");
+    if (!bucket || *bucket > 0) return true;
+    out_.strategy.overlap.param_gather = false;
+    return false;
+  }
+
+  void size(const char* key, const char* option, std::int64_t usual, std::string_view meaning) {
+    ESPALIER_CHECK(usual >= 0);
+    const auto value = elements(key, meaning);
+    if (value && *value != usual) out_.engine += cat("+", option, "=", *value);
+  }
+
+  /// Returns a number of elements, which files write as 500000000 or 5e8; nothing where the file leaves it open. The
+  /// Trainer fills in "auto" of a bucket with the square of the hidden size (transformers, integrations/deepspeed.py).
+  std::optional<std::int64_t> elements(const char* key, std::string_view meaning) {
+    if (!in_.has(key)) return std::nullopt;
+    const bool open = in_.is_auto(key);
+    const Setting* setting = in_.find(key);
+    if (open && std::string_view(key).ends_with("reduce_bucket_size")) return square_of_hidden(key, meaning);
+    if (setting == nullptr) return std::nullopt;
+    double number = -1;
+    const char* const end = setting->value.data() + setting->value.size();
+    const auto [next, fault] = std::from_chars(setting->value.data(), end, number);
+    if (fault != std::errc() || next != end || !(number >= 0) || number != std::floor(number)) {
+      in_.fail(key, setting->value, "a number of elements, like 500000000 or 5e8");
+      return std::nullopt;
+    }
+    const auto value = static_cast<std::int64_t>(std::min(number, static_cast<double>(kMostElements)));
+    in_.list({ImportedKey::Kind::read, setting->key, setting->value, cat(meaning, " ", value), setting->line});
+    return value;
+  }
+
+  std::optional<std::int64_t> square_of_hidden(const char* key, std::string_view meaning) {
+    for (const auto& [field, text] : request_.model_fields) {
+      std::int64_t hidden = 0;
+      if (field != "hidden_size" && field != "text_config.hidden_size") continue;
+      std::from_chars(text.data(), text.data() + text.size(), hidden);
+      if (hidden < 1 || hidden > kMostDegree) continue;
+      in_.list({ImportedKey::Kind::defaulted, key, std::to_string(hidden * hidden),
+                cat(meaning, " ", hidden * hidden, ": the Trainer's, hidden_size squared"), 0});
+      return hidden * hidden;
+    }
+    return std::nullopt;
   }
 
   /// Handles "auto", which the Trainer's arguments or Accelerate's mixed_precision fill in.

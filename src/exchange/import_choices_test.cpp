@@ -119,9 +119,8 @@ TEST(NotModelled, IsAKindOfItsOwn) {
   const ImportedConfiguration d = read(
       "deepspeed",
       request_of("{\"bf16\": {\"enabled\": true}, \"communication_data_type\": \"fp32\", \"compile\": {\"deepcompile\": true},"
-                 " \"data_types\": {\"grad_accum_dtype\": \"fp32\"}, \"zero_optimization\": {\"reduce_scatter\": false}}"));
-  for (const char* key :
-       {"communication_data_type", "compile.deepcompile", "data_types.grad_accum_dtype", "zero_optimization.reduce_scatter"})
+                 " \"zero_optimization\": {\"reduce_scatter\": false}}"));
+  for (const char* key : {"communication_data_type", "compile.deepcompile", "zero_optimization.reduce_scatter"})
     EXPECT_EQ(key_of(d, key).kind, ImportedKey::Kind::not_modelled) << key;
 }
 

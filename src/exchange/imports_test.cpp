@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/format.h"
 #include "espalier/imported_cluster.h"
 #include "espalier/imported_configuration.h"
 #include "exchange/cluster_readers.h"
@@ -190,6 +191,46 @@ TEST(DeepSpeedImport, StatesInTwoBytes) {
   EXPECT_THAT(refusal("deepspeed", R"({"train_batch_size": 8, "sequence_length": 128, "zero_optimization": {"stage": 2},
                                        "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}})"),
               HasSubstr("bf16_optimizer_states as well"));
+}
+
+TEST(DeepSpeedImport, SizesOfBuffersAndTypeOfSums) {
+  const auto engine = [](int stage, const char* zero, const char* more = "") {
+    return read("deepspeed",
+                base::cat(R"({"train_batch_size": 8, "sequence_length": 128, "bf16": {"enabled": true}, )",
+                          R"("zero_optimization": {"stage": )", stage, zero, "}", more, "}"),
+                8)
+        .engine;
+  };
+  EXPECT_EQ(engine(2, R"(, "reduce_bucket_size": 5e8, "allgather_bucket_size": 2e8)"), "deepspeed");
+  EXPECT_EQ(engine(2, R"(, "reduce_bucket_size": 2e8)"), "deepspeed+reduce-bucket=200000000");
+  EXPECT_EQ(engine(0, R"(, "reduce_bucket_size": 2e8)"), "deepspeed");  // without ZeRO nothing reads it
+  EXPECT_EQ(engine(2, R"(, "stage3_max_live_parameters": 0)"), "deepspeed");
+  EXPECT_EQ(engine(3, R"(, "stage3_max_live_parameters": 0, "stage3_max_reuse_distance": 1e7, "sub_group_size": 1e8)"),
+            "deepspeed+sub-group=100000000+live-parameters=0+reuse-distance=10000000");
+  EXPECT_EQ(engine(3, R"(, "stage3_prefetch_bucket_size": 5e7)"), "deepspeed");
+  EXPECT_EQ(engine(3, R"(, "stage3_prefetch_bucket_size": 0)"), "deepspeed+live-parameters=0");
+  EXPECT_EQ(engine(1, "", R"(, "data_types": {"grad_accum_dtype": "fp32"})"), "deepspeed+fp32-gradients");
+  EXPECT_EQ(engine(0, "", R"(, "data_types": {"grad_accum_dtype": "fp32"})"), "deepspeed");
+  EXPECT_THAT(refusal("deepspeed", R"({"train_batch_size": 8, "sequence_length": 128, "bf16": {"enabled": true},
+                                       "zero_optimization": {"stage": 2, "reduce_bucket_size": "large"}})"),
+              HasSubstr("a number of elements"));
+}
+
+// transformers, integrations/deepspeed.py: "auto" is the square of the hidden size.
+TEST(DeepSpeedImport, TheTrainerFillsInTheBucket) {
+  ConfigurationRequest request{"file",
+                               R"({"train_batch_size": 8, "sequence_length": 128, "bf16": {"enabled": true},
+                                   "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto"}})",
+                               8,
+                               {},
+                               0,
+                               0,
+                               0,
+                               "",
+                               nullptr};
+  EXPECT_EQ(find_configuration_format("deepspeed")->read(request).value().engine, "deepspeed");
+  request.model_fields = {{"hidden_size", "4096"}};
+  EXPECT_EQ(find_configuration_format("deepspeed")->read(request).value().engine, "deepspeed+reduce-bucket=16777216");
 }
 
 TEST(DeepSpeedImport, TwoOfThreeBatchSizes) {

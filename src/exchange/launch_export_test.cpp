@@ -209,6 +209,50 @@ TEST(DeepSpeedExport, BatchesMultiplyAndShardGroupsAreRefused) {
               HasSubstr("DS-NO-PP: deepspeed has no pipeline parallelism, but pp is 2"));
 }
 
+// Sizes that differ from DeepSpeed's defaults are written, and an import reads the same engine back.
+TEST(DeepSpeedExport, SizesOfZeroReturn) {
+  const std::string engine =
+      "deepspeed+fp32-gradients+reduce-bucket=200000000+sub-group=100000000+live-parameters=300000000+reuse-distance=0";
+  const Job job = job_on("llama-2-7b", engine);
+  Strategy s;
+  s.dp = 16;
+  s.zero = ZeroStage::parameters;
+  s.shard = 16;
+  const std::string text = written("deepspeed", job, plan_of(job, s, {ScheduleKind::one_f_one_b, 1, 1, 2, 2}));
+  for (const char* line : {"\"reduce_bucket_size\": 200000000", "\"sub_group_size\": 100000000", "\"grad_accum_dtype\": \"fp32\"",
+                           "\"stage3_max_live_parameters\": 300000000", "\"stage3_max_reuse_distance\": 0"})
+    EXPECT_THAT(text, HasSubstr(line));
+  ConfigurationRequest request{"ds_config.json", text, 16, {}, 1024, 0, 0, "none", nullptr};
+  const auto back = find_configuration_format("deepspeed")->read(request);
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_EQ(back->engine, engine);
+  EXPECT_THAT(written("deepspeed", job_on("llama-2-7b", "deepspeed"),
+                      plan_of(job_on("llama-2-7b", "deepspeed"), s, {ScheduleKind::one_f_one_b, 1, 1, 2, 2})),
+              Not(HasSubstr("bucket")));
+}
+
+// github.com/hiyouga/LlamaFactory/issues/6752: Qwen2.5-3B under ZeRO 2 runs out of 4 devices of 24 GB in the optimizer
+// step (cutoff 512, one sample, overlap_comm). Two buckets and a copy take 3 GB. Flattened and fp32 gradients take 6
+// bytes for each of a rank's elements.
+TEST(DeepSpeedExport, BucketsAndCopiesDoNotFit) {
+  const auto job = load_job(
+      "model: {model_type: qwen2, hidden_size: 2048, intermediate_size: 11008, num_hidden_layers: 36, num_attention_heads: 16,"
+      " num_key_value_heads: 2, vocab_size: 151936, tie_word_embeddings: true}\n"
+      "cluster: {nodes: 1, devices_per_node: 4, device: rtx-3090}\nengine: deepspeed\n"
+      "training: {sequence_length: 512, global_batch: 4, precision: bf16}\n",
+      "test", ".", {});
+  ASSERT_TRUE(job) << job.error().message();
+  Strategy s;
+  s.dp = 4;
+  s.zero = ZeroStage::gradients;
+  s.shard = 4;
+  s.overlap.grad_reduce = true;
+  s.recompute = {RecomputeKind::full, 36};
+  const auto result = estimate(*job, s, {ScheduleKind::one_f_one_b, 1, 1, 1, 1});
+  ASSERT_TRUE(result) << result.error().message();
+  EXPECT_GT(result->prediction.peak_memory_bytes, 24'500'000'000);  // 22.8 GiB are usable
+}
+
 TEST(LaunchExports, NodesOfOneSizeAndAllOfThem) {
   Strategy s;
   s.dp = 16;
