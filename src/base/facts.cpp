@@ -25,6 +25,7 @@ void read_row(Reader& row, Fact& fact) {
     row.fail("since", "", "an era of its own, which no other row of the engine has");
   if (engine.empty() && fact.versions.empty() && (read.era.since || read.era.until))
     row.fail("since", "", "an engine whose version it is, or `versions` of the fact");
+  if (!engine.empty() && !fact.versions.empty()) row.fail("engine", engine, "no engine: `versions` of the fact are not its");
   row.finish();
   rows.push_back(std::move(read));
 }
@@ -39,19 +40,32 @@ void check_complete(Reader& fact, const Fact& read) {
 
 }  // namespace
 
+const Fact& Facts::fact(std::string_view name, bool has_versions) const {
+  const auto at = facts_.find(name);
+  if (at == facts_.end()) check_failed("no such fact", std::string(name).c_str(), 0);
+  if (at->second.versions.empty() == has_versions)
+    check_failed(has_versions ? "a fact without versions of its own" : "a fact with versions of its own",
+                 std::string(name).c_str(), 0);
+  return at->second;
+}
+
 double Facts::value(std::string_view name, const FactContext& context) const {
-  const auto fact = facts_.find(name);
-  if (fact == facts_.end()) check_failed("no such fact", std::string(name).c_str(), 0);
+  const auto& rows = fact(name, false).rows;
   for (const std::string_view engine : {context.engine, std::string_view()}) {
-    const auto rows = fact->second.rows.find(engine);
-    if (rows == fact->second.rows.end()) continue;
-    if (const FactRow* row = row_at(std::span<const FactRow>(rows->second), context.version)) return row->value;
+    const auto own = rows.find(engine);
+    if (own == rows.end()) continue;
+    if (const FactRow* row = row_at(std::span<const FactRow>(own->second), context.version)) return row->value;
   }
   check_failed("no row of a fact holds", std::string(name).c_str(), 0);
 }
 
 double Facts::value_at(std::string_view name, std::string_view version) const {
-  return value(name, {{}, Version::parse(version)});
+  const auto& rows = fact(name, true).rows;
+  const std::optional<Version> at = Version::parse(version);
+  if (!at) check_failed("no version", std::string(version).c_str(), 0);
+  const FactRow* row = row_at(std::span<const FactRow>(rows.at("")), at);
+  ESPALIER_CHECK(row != nullptr);  // check_complete
+  return row->value;
 }
 
 Result<Facts> read_facts(std::string_view yaml, const std::string& where) {

@@ -40,13 +40,15 @@ class Facts {
  public:
   explicit Facts(std::map<std::string, Fact, std::less<>> facts) : facts_(std::move(facts)) {}
   /// Returns the figure that holds for an engine and version. A name that the file does not have is a bug of this
-  /// build.
+  /// build; so is a fact with `versions`, whose rows are no eras of an engine.
   [[nodiscard]] double value(std::string_view name, const FactContext& context = {}) const;
-  /// Returns the figure for a version of the program that the fact names under `versions`.
+  /// Returns the figure for a version of the program that the fact names under `versions`. A fact without `versions`
+  /// and a text that is no version are bugs of this build.
   [[nodiscard]] double value_at(std::string_view name, std::string_view version) const;
   [[nodiscard]] const std::map<std::string, Fact, std::less<>>& all() const { return facts_; }
 
  private:
+  [[nodiscard]] const Fact& fact(std::string_view name, bool has_versions) const;
   std::map<std::string, Fact, std::less<>> facts_;
 };
 

@@ -39,6 +39,13 @@ TEST(Facts, VersionsMayBeThoseOfAnotherProgram) {
   const Facts read = facts("{value: 0.6, source: s, until: 1}, {value: 1, source: s, since: 2}", "versions: FlashAttention, ");
   EXPECT_EQ(read.value_at("steps", "1"), 0.6);
   EXPECT_EQ(read.value_at("steps", "3"), 1);
+  EXPECT_THROW((void)read.value_at("steps", "three"), InternalError);
+  // An engine's version is none of that program.
+  EXPECT_THROW((void)read.value("steps"), InternalError);
+  EXPECT_THROW((void)read.value("steps", {"a", Version::parse("1")}), InternalError);
+  EXPECT_THROW((void)facts("{value: 1, source: s}").value_at("steps", "1"), InternalError);
+  EXPECT_THAT(fault_of("{value: 1, source: s}, {value: 2, source: s, engine: a}", "versions: FlashAttention, "),
+              HasSubstr("no engine"));
 }
 
 TEST(Facts, RefusesWhatItCannotMean) {
