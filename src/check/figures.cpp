@@ -62,27 +62,10 @@ double figure(std::string_view name, const std::string& engine, const std::optio
 }  // namespace
 
 Figures figures_for(const std::string& engine, const std::optional<Version>& version) {
-  const auto of = [&](std::string_view name) { return figure(name, engine, version); };
-  Figures f{};
-  f.pass_launches = of("pass_launches");
-  f.update_launches = of("update_launches");
-  f.collective_launches = of("collective_launches");
-  f.eager_kernel_launches = of("eager_kernel_launches");
-  f.scan_kernels = of("scan_kernels");
-  f.delta_scan_kernels = of("delta_scan_kernels");
-  f.second_products_again = of("second_products_again");
-  f.flash1_rate = figure("flash_attention_rate", "", Version::parse("1"));
-  f.cublas_workspace = of("cublas_workspace");
-  f.cublas_workspace_fp8 = of("cublas_workspace_fp8");
-  f.transformer_engine_workspace = of("transformer_engine_workspace");
-  f.transformer_engine_workspace_fp8 = of("transformer_engine_workspace_fp8");
-  f.vector_product_share = of("vector_product_share");
-  f.matrix_unit_ratio = of("matrix_unit_ratio");
-  f.tree_all_reduce = of("tree_all_reduce");
-  f.in_network_all_reduce = of("in_network_all_reduce");
-  f.host_link_share = of("host_link_share");
-  f.host_update_share = of("host_update_share");
-  return f;
+  Figures out{};
+  for (const FigureRow& row : kFigures)
+    out.*row.member = row.version.empty() ? figure(row.name, engine, version) : figure(row.name, "", Version::parse(row.version));
+  return out;
 }
 
 }  // namespace espalier::check

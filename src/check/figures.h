@@ -3,8 +3,10 @@
 // read is then found here.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/era.h"
 
@@ -18,6 +20,35 @@ struct Figures {
   double vector_product_share, matrix_unit_ratio, tree_all_reduce, in_network_all_reduce;
   double host_link_share, host_update_share;
 };
+
+/// Names a figure in data/facts.yaml. `version` is one of the program that the fact names; empty: those of the engine.
+struct FigureRow {
+  std::string_view name;
+  double Figures::*member;
+  std::string_view version = {};
+};
+/// Lists every member of Figures.
+inline constexpr std::array kFigures = {
+    FigureRow{"pass_launches", &Figures::pass_launches},
+    FigureRow{"update_launches", &Figures::update_launches},
+    FigureRow{"collective_launches", &Figures::collective_launches},
+    FigureRow{"eager_kernel_launches", &Figures::eager_kernel_launches},
+    FigureRow{"scan_kernels", &Figures::scan_kernels},
+    FigureRow{"delta_scan_kernels", &Figures::delta_scan_kernels},
+    FigureRow{"second_products_again", &Figures::second_products_again},
+    FigureRow{"flash_attention_rate", &Figures::flash1_rate, "1"},
+    FigureRow{"cublas_workspace", &Figures::cublas_workspace},
+    FigureRow{"cublas_workspace_fp8", &Figures::cublas_workspace_fp8},
+    FigureRow{"transformer_engine_workspace", &Figures::transformer_engine_workspace},
+    FigureRow{"transformer_engine_workspace_fp8", &Figures::transformer_engine_workspace_fp8},
+    FigureRow{"vector_product_share", &Figures::vector_product_share},
+    FigureRow{"matrix_unit_ratio", &Figures::matrix_unit_ratio},
+    FigureRow{"tree_all_reduce", &Figures::tree_all_reduce},
+    FigureRow{"in_network_all_reduce", &Figures::in_network_all_reduce},
+    FigureRow{"host_link_share", &Figures::host_link_share},
+    FigureRow{"host_update_share", &Figures::host_update_share},
+};
+static_assert(sizeof(Figures) == kFigures.size() * sizeof(double));
 
 /// Returns the figures for an engine and version; "" and nothing: for any engine and the newest version.
 Figures figures_for(const std::string& engine, const std::optional<base::Version>& version);
