@@ -77,6 +77,25 @@ TEST(EngineEra, AFieldIsStatedOnceAnEra) {
   EXPECT_THAT(message("      - {source: s, host_launches: 7, since: soon}\n"), HasSubstr("a version"));
 }
 
+// The newest era may be sound where an earlier one is not. The message names the statement and the version.
+TEST(EngineEra, EachEraIsChecked) {
+  const auto message = [](const std::string& runs) {
+    const auto read = read_engines("schema: espalier.engines/1\nengines:\n  - {name: base, note: n, runs: [" + runs +
+                                       "], per_layer: {source: s, differ_in: [zero]}}\n",
+                                   "engines.yaml");
+    return read.ok() ? "read" : read.error().message();
+  };
+  const std::string flat = "{source: s, schedules: [1f1b], pipeline: false}, ";
+  EXPECT_EQ(message(flat + "{source: s, zero: [0, 3]}"), "read");
+  EXPECT_EQ(message(flat + "{source: s, zero: [0]}, {source: s, zero: [0, 3], since: 0.5}"), "read");
+  EXPECT_THAT(message(flat + "{source: s, zero: [0, 3], since: 0.5}"),
+              AllOf(HasSubstr("no ZeRO stages before the version at which runs[1] begins"), HasSubstr("engines.yaml")));
+  // Layers may differ in a pipeline of 0.5 alone, whose stages may not.
+  EXPECT_THAT(message(flat + "{source: s, zero: [0, 3]}, {source: s, pipeline: true, since: 0.5, until: 0.6}, "
+                             "{source: s, pipeline: false, since: 0.7}"),
+              HasSubstr("at version 0.5, where runs[2] begins"));
+}
+
 TEST(EngineEra, ANameStatesAVersion) {
   const EngineModel* plain = find_engine("megatron-core");
   const EngineModel* at = find_engine("megatron-core@0.17+cuda-graphs");

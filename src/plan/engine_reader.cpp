@@ -405,6 +405,29 @@ void read_options(Reader& engine, Entry& entry) {
   });
 }
 
+/// Holds a version at which statements of an engine begin, and the first of them by its path; without a version: the
+/// time before all of them.
+struct Boundary {
+  std::optional<base::Version> version;
+  std::string statement;
+};
+
+/// Returns the boundaries between the eras of an engine's own statements, in the order of the file.
+std::vector<Boundary> boundaries(const Node& engine) {
+  std::vector<Boundary> out;
+  for (const char* part : {"runs", "memory", "kernels", "communication", "eager"}) {
+    const Node* statements = engine.find(part);
+    if (statements == nullptr) continue;
+    for (std::size_t i = 0; i < statements->items.size(); ++i) {
+      const Node* since = statements->items[i].find("since");
+      if (since == nullptr) continue;
+      if (out.empty()) out.push_back({std::nullopt, cat(part, "[", i, "]")});
+      out.push_back({base::Version::parse(since->text), cat(part, "[", i, "]")});
+    }
+  }
+  return out;
+}
+
 Entry read_engine(Reader& r, const std::vector<Entry>& before, const std::optional<base::Version>& version) {
   Entry entry;
   EngineModel& e = entry.model;
@@ -462,7 +485,7 @@ EngineModel engine_at(const EngineFile& file, std::size_t place, const base::Ver
   base::ErrorSink sink;
   Reader r(*file.document, file.entries[place], cat("$.engines.", file.engines[place].base), sink);
   EngineModel out = read_engine(r, before, version).model;
-  ESPALIER_CHECK(sink.ok());  // it was read once before
+  ESPALIER_CHECK(sink.ok());  // checked_eras has read it
   out.name.append("@").append(version.text());
   return out;
 }
@@ -475,6 +498,23 @@ bool states_option(const Node& engine, std::string_view name) {
     const Node* own = option.find("name");
     return own != nullptr && own->text == name;
   });
+}
+
+/// Reads an engine in each of its eras; an error where one contradicts itself, though the newest does not.
+Status checked_eras(const EngineFile& file, std::size_t place) {
+  std::vector<Entry> before;
+  for (std::size_t i = 0; i < place; ++i) before.push_back({file.engines[i], file.options[i]});
+  for (const Boundary& at : boundaries(file.entries[place])) {
+    base::ErrorSink sink;
+    Reader r(*file.document, file.entries[place], cat("$.engines.", file.engines[place].base), sink);
+    (void)read_engine(r, before, at.version ? at.version : base::Version::parse("0"));
+    if (sink.ok()) continue;
+    Error error = sink.first().error();
+    error.found += at.version ? cat(" at version ", at.version->text(), ", where ", at.statement, " begins")
+                              : cat(" before the version at which ", at.statement, " begins");
+    return error;
+  }
+  return {};
 }
 
 }  // namespace
@@ -499,6 +539,8 @@ Result<EngineFile> read_engines(std::string_view yaml, const std::string& where)
     out.options.push_back(std::move(entry.options));
   }
   out.document = std::make_shared<const base::Document>(std::move(*document));
+  for (std::size_t place = 0; place < out.engines.size(); ++place)
+    if (Status eras = checked_eras(out, place); !eras.ok()) return eras.error();
   return out;
 }
 

@@ -14,7 +14,7 @@
 //
 // The reader is strict and reports errors with their place. Unknown keys and words, statements without a source, and
 // fields of one era or engines stated twice are errors. So are layers that may differ in a pipeline whose stages may
-// not.
+// not. These checks hold for each era of an engine.
 #pragma once
 
 #include <compare>
