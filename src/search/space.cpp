@@ -96,6 +96,7 @@ Space::Space(const Model& model, const Cluster& cluster, const Training& trainin
       partitions_(partitions),
       facts_(rule_facts(model, cluster, training, engine.split)),
       layer_recomputes_(recomputes_in(space, model, engine)),
+      selective_(selective_modules(engine, model)),
       admitted_(kDimensions),
       rules_at_(kDimensions),
       engine_rules_at_(kDimensions) {
@@ -348,6 +349,8 @@ bool Space::contains(const Configuration& c) const {
   const Recompute& own = c.strategy.recompute;
   const bool chosen =
       own.modules.any() && std::find(layer_recomputes_.begin(), layer_recomputes_.end(), own) != layer_recomputes_.end();
+  const bool meant = own.kind == RecomputeKind::selective && own.modules == selective_;
+  if (own.modules.any() && !chosen && !meant) return false;
   return std::all_of(kOrder.begin(), kOrder.end(), [&](Dimension d) {
     return (d == Dimension::recompute && chosen) || admitted_[static_cast<std::size_t>(d)](get(d, c.strategy, c.schedule));
   });

@@ -120,7 +120,8 @@ class Space {
   [[nodiscard]] const std::vector<Recompute>& recomputes(const Configuration& schedule_choice) const;
   /// Returns layer_recomputes of the problem.
   [[nodiscard]] const std::vector<Recompute>& layer_recomputes() const { return layer_recomputes_; }
-  /// Returns whether a configuration belongs to the space.
+  /// Returns whether a configuration belongs to the space. The modules of selective recomputation may be left out or
+  /// named; any other set is one of layer_recomputes.
   [[nodiscard]] bool contains(const Configuration& c) const;
   [[nodiscard]] const RuleFacts& facts() const { return facts_; }
   [[nodiscard]] const EngineModel& engine() const { return *engine_; }
@@ -140,6 +141,7 @@ class Space {
   const PartitionChoices* partitions_;
   RuleFacts facts_;
   std::vector<Recompute> layer_recomputes_;
+  RecomputeModules selective_;                      ///< modules of selective recomputation where none are named
   std::vector<Admitted> admitted_;                  // by Dimension
   std::vector<std::vector<const Rule*>> rules_at_;  // by position in the order of choice
   std::vector<std::vector<const EngineRule*>> engine_rules_at_;

@@ -117,6 +117,27 @@ TEST(Space, SetsOfModulesOnlyWhereAllowed) {
   EXPECT_TRUE(listed(p).empty());
 }
 
+// A seed of another search may bring any set of modules.
+TEST(Space, ContainsOnlyTheSetsOfModulesThatItLists) {
+  Small p = small(2, 2, 4);
+  p.engine = find_engine("megatron-core");
+  const auto contains = [&](RecomputeModules modules) {
+    Configuration c;
+    p.space().for_each([&](const Configuration& any) { c = any; });
+    c.strategy.recompute = {RecomputeKind::selective, 0, modules};
+    return p.space().contains(c);
+  };
+  EXPECT_TRUE(contains({}));
+  EXPECT_TRUE(contains({RecomputeModule::mlp}));  // selective means this set
+  EXPECT_FALSE(contains({RecomputeModule::core_attn}));
+  EXPECT_FALSE(contains({RecomputeModule::moe}));
+  p.part.allow(Dimension::recompute, {kModuleSets});
+  EXPECT_TRUE(contains({RecomputeModule::core_attn}));
+  EXPECT_TRUE(contains({RecomputeModule::mlp}));
+  EXPECT_FALSE(contains({}));
+  EXPECT_FALSE(contains({RecomputeModule::moe})) << "the model has no experts";
+}
+
 /// Returns whether the job file admits a configuration, computed afresh from its maps.
 bool admitted(const SearchSpace& part, const Configuration& c) {
   for (int i = 0; i < kDimensions; ++i) {
