@@ -10,6 +10,7 @@
 #include "job/pins.h"
 #include "job/search_part.h"
 #include "plan/engine.h"
+#include "plan/recompute_modules.h"
 
 namespace espalier::job::space_values_test {
 namespace {
@@ -72,6 +73,14 @@ TEST(SpaceValues, SetsOfModulesNeedAnEngineThatSelectsThem) {
   }
   EXPECT_FALSE(job_with(kDense, "{}", "megatron-core")->search.admits(Dimension::recompute, kModuleSets));
   EXPECT_FALSE(value_of_name("recompute", "modules"));
+}
+
+// Naming every module says what selective means. The engine still selects modules.
+TEST(SpaceValues, SetsOfModulesBesideAllModulesByName) {
+  const std::string all = listed(find_engine("megatron-core")->runs.recompute_modules);
+  const auto job = job_with(kDense, "{recompute_modules: [" + all + "], allow: {recompute: [none, modules]}}", "megatron-core");
+  ASSERT_TRUE(job) << job.error().message();
+  EXPECT_EQ(module_sets(*job->engine_model, job->model), module_sets(*find_engine("megatron-core"), job->model));
 }
 
 TEST(Pins, AreTheRestrictionsOfTheFileOneByOne) {

@@ -50,6 +50,7 @@ struct EngineRuns {
   bool uneven_stages = true;                                     ///< layer counts may differ between stages
   bool selective_recompute = true;                               ///< can recompute parts of a block
   RecomputeModules recompute_modules = RecomputeModules::all();  ///< modules that it can recompute
+  bool chooses_modules = true;                                   ///< can recompute some of these; else all or none
   bool partial_recompute = true;                                 ///< can recompute only some blocks of a chunk
   bool operator_partitions = false;                              ///< operators split in space and time (docs/partition.md)
   bool listed_devices = false;       ///< ranks run on the devices that a stage lists, whatever their order

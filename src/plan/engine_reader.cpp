@@ -363,6 +363,7 @@ void read_parts(Reader& r, const std::optional<base::Version>& version, EngineMo
   read_part(r, "kernels", version, e.kernels, read_kernels);
   read_part(r, "communication", version, e.communication, read_communication);
   read_part(r, "eager", version, e.eager, read_eager);
+  e.runs.chooses_modules = e.memory.selective != e.runs.recompute_modules && e.memory.selective != kPerOperator;
 }
 
 /// Returns the number of an engine that the value of an option sets; null if there is none of this name.

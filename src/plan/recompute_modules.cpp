@@ -209,12 +209,6 @@ RecomputeModules modules_of(const Model& model, bool fuses_norms) {
 
 namespace {
 
-/// Returns whether the engine recomputes one fixed set of modules, or none.
-bool has_one_policy(const EngineModel& engine) {
-  const RecomputeModules modules = engine.memory.selective;
-  return modules == engine.runs.recompute_modules || modules == kPerOperator;
-}
-
 /// Returns everything by which the cost of a block depends on a set of modules. It holds the operators that run again,
 /// with and without exchanges. It also holds the modules that cost/activation_memory.cpp reads by name.
 std::pair<std::vector<OperatorAgain>, RecomputeModules> effect_of(const Model& model, bool fuses_norms, RecomputeModules set) {
@@ -234,11 +228,11 @@ std::pair<std::vector<OperatorAgain>, RecomputeModules> effect_of(const Model& m
 
 RecomputeModules selective_modules(const EngineModel& engine, const Model& model) {
   const RecomputeModules modules = engine.memory.selective;
-  return has_one_policy(engine) ? modules : modules.both(modules_of(model, engine.memory.fuses_norms));
+  return engine.runs.chooses_modules ? modules.both(modules_of(model, engine.memory.fuses_norms)) : modules;
 }
 
 std::vector<RecomputeModules> module_sets(const EngineModel& engine, const Model& model) {
-  if (!engine.runs.selective_recompute || has_one_policy(engine)) return {};
+  if (!engine.runs.selective_recompute || !engine.runs.chooses_modules) return {};
   std::vector<RecomputeModules> sets(1);  // all subsets, the empty one first
   modules_of(model, engine.memory.fuses_norms).both(engine.runs.recompute_modules).each([&](RecomputeModule module) {
     const std::size_t smaller = sets.size();
