@@ -210,6 +210,7 @@ struct EngineModel {
   EngineEager eager;
   FrameworkCoefficients coefficients;    ///< fitted; see above
   std::optional<base::Version> version;  ///< the version that the name states; none: the newest known
+  std::vector<base::Version> eras;       ///< versions at which statements of its own begin, rising
   /// Holds the figures of data/facts.yaml for the engine.
   EngineFacts facts = engine_facts(base::shipped_facts());
   /// Holds operator times as measured on the devices of the job (profile/measured_operators.h); null: those of

@@ -39,6 +39,8 @@ double launches(const EngineFile& file, const char* version, std::vector<ChosenO
 TEST(EngineEra, TheNewestStatementAtOrBelowTheVersionHolds) {
   const EngineFile read = file(kThree);
   EXPECT_EQ(read.engines[0].kernels.host_launches, 24);
+  EXPECT_EQ(read.engines[0].eras, (std::vector{*Version::parse("0.5"), *Version::parse("0.9")}));
+  EXPECT_TRUE(read.engines[1].eras.empty());  // it inherits the newest statements
   EXPECT_EQ(launches(read, "0.4"), 9);
   EXPECT_EQ(launches(read, "0.8"), 12);
   EXPECT_EQ(launches(read, "0.8.5"), 12);

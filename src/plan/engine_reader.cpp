@@ -429,6 +429,16 @@ std::vector<Boundary> boundaries(const Node& engine) {
   return out;
 }
 
+/// Returns the versions at which an engine's own statements begin, rising.
+std::vector<base::Version> eras_of(const Node& engine) {
+  std::vector<base::Version> out;
+  for (const Boundary& at : boundaries(engine))
+    if (at.version) out.push_back(*at.version);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
 Entry read_engine(Reader& r, const std::vector<Entry>& before, const std::optional<base::Version>& version) {
   Entry entry;
   EngineModel& e = entry.model;
@@ -451,6 +461,7 @@ Entry read_engine(Reader& r, const std::vector<Entry>& before, const std::option
   }
   e.name = e.base = name;
   e.version = version;
+  e.eras = eras_of(r.node());
   e.facts = engine_facts(base::shipped_facts(), {name, version});
   e.note = r.required_string("note");
   e.also = r.has("also") ? texts(r, "also") : std::vector<std::string>{};

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/division.h"
+#include "base/format.h"
 #include "base/invariant.h"
 #include "job/pins.h"
 #include "job/search_part.h"
@@ -70,23 +71,25 @@ std::string changed_pin(const Job& job, const EngineModel& engine, const Pin& pi
   return any_legal(job, engine, space) ? "no " + job::text_of(pin, job, engine) : "";
 }
 
-/// Returns "engine: megatron-core or nemo": engines that can run the job.
-std::string other_engines(const Job& job) {
-  constexpr std::size_t kMost = 3;
-  std::string out;
-  std::size_t found = 0;
-  for (const EngineModel& engine : engine_catalogue()) {
-    if (found == kMost) break;
-    if (engine.name == job.engine || !any_legal(job, engine, job.search)) continue;
-    out += (found++ == 0 ? "engine: " : " or ") + engine.name;
+/// Returns the versions of the job's engine that may differ from the one it names: newer ones first, each time the
+/// nearest first; nothing where it names none.
+std::vector<const EngineModel*> other_versions(const Job& job) {
+  std::vector<const EngineModel*> newer, older;
+  const EngineModel* asked = find_engine(job.engine);
+  if (asked == nullptr || !asked->version) return newer;
+  for (const base::Version& version : asked->eras) {
+    const EngineModel* at = find_engine(base::cat(asked->base, "@", version.text()));
+    if (at != nullptr && version != *asked->version) (version > *asked->version ? newer : older).push_back(at);
   }
-  return out;
+  newer.insert(newer.end(), older.rbegin(), older.rend());
+  return newer;
 }
 
 std::vector<std::string> suggestions(const Job& job, const EngineModel& engine, const std::vector<Pin>& pins) {
   std::vector<std::string> out;
   for (const Pin& pin : pins) {
-    const std::string change = pin.kind == Pin::Kind::engine ? other_engines(job) : changed_pin(job, engine, pin);
+    const std::string change =
+        pin.kind == Pin::Kind::engine ? other_engines(job, other_versions(job)) : changed_pin(job, engine, pin);
     if (!change.empty() && out.size() < kMostSuggestions) out.push_back(change);
   }
   return out;
@@ -132,6 +135,24 @@ std::string listed_pins(const std::vector<Pin>& pins, const Job& job, const Engi
 }
 
 }  // namespace
+
+std::string other_engines(const Job& job, const std::vector<const EngineModel*>& versions) {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> found;
+  const auto runs = [&](const EngineModel& engine) { return any_legal(job, engine, job.search); };
+  const auto version = std::find_if(versions.begin(), versions.end(), [&](const EngineModel* at) { return runs(*at); });
+  if (version != versions.end()) found.push_back((*version)->name);
+  const std::string_view own = base_engine(job.engine);
+  const bool names_version = job.engine.substr(own.size()).starts_with('@');
+  for (const EngineModel& engine : engine_catalogue()) {
+    if (found.size() == kMost) break;
+    if (engine.name == job.engine || (names_version && engine.name == own) || !runs(engine)) continue;
+    found.push_back(engine.name);
+  }
+  std::string out;
+  for (const std::string& name : found) out += (out.empty() ? "engine: " : " or ") + name;
+  return out;
+}
 
 Error nothing_legal(const Job& job, const EngineModel& engine) {
   const std::vector<Pin> pins = conflicting(job, engine);

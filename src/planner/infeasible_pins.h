@@ -8,6 +8,9 @@
 // tried: it leaves a legal configuration under all of the job's pins.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "espalier/planner.h"
 #include "plan/engine_fwd.h"
 
@@ -15,5 +18,9 @@ namespace espalier::planner {
 
 /// Explains a job without a legal configuration. The error kind is infeasible.
 Error nothing_legal(const Job& job, const EngineModel& engine);
+
+/// Returns "engine: megatron-core@0.19 or nemo": a version of the job's engine out of `versions` and other engines that
+/// can run the job. The engine without a version is none of them where the job names a version.
+std::string other_engines(const Job& job, const std::vector<const EngineModel*>& versions);
 
 }  // namespace espalier::planner

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "espalier/planner.h"
+#include "plan/engine.h"
 
 namespace espalier::planner::infeasible_pins_test {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 /// Returns a small GPT-2: 12 blocks (14 layers), 12 heads, on 8 devices with a batch of 64.
 Result<Job> job_with(const std::string& search, const std::string& rest = "") {
@@ -75,6 +77,18 @@ TEST(Excluded, TheEngineCanBeOneOfThem) {
   const Error e = refused("{fix: {pp: 2, zero: 0}}", "engine: fsdp2\n");
   EXPECT_THAT(e.found, AllOf(HasSubstr("engine: fsdp2"), HasSubstr("FSDP-")));
   EXPECT_THAT(e.hint, HasSubstr("engine: generic"));
+}
+
+// The engine without a version is the newest version, so that it is suggested by that version.
+TEST(Excluded, AnotherVersionOfTheEngineIsNamed) {
+  const Job job = *job_with("{fix: {pp: 2, zero: 0}}", "engine: megatron-core@0.17\n");
+  EngineModel newer = *find_engine("megatron-core@0.19"), older = *find_engine("megatron-core@0.16");
+  EXPECT_THAT(other_engines(job, {}), AllOf(HasSubstr("engine: generic"), Not(HasSubstr("megatron-core "))));
+  EXPECT_THAT(other_engines(job, {&newer, &older}), StartsWith("engine: megatron-core@0.19 or generic"));
+  newer.runs.zero = {ZeroStage::optimizer};  // 0.19 has the same rule
+  EXPECT_THAT(other_engines(job, {&newer, &older}), StartsWith("engine: megatron-core@0.16 or generic"));
+  const Job latest = *job_with("{fix: {pp: 2, zero: 0}}", "engine: fsdp2\n");
+  EXPECT_THAT(other_engines(latest, {}), HasSubstr("generic or megatron-core or"));
 }
 
 // 31 is prime: 32 samples, 12 heads, 14 layers and 128 tokens (zig-zag: 62 slices) are not multiples of it.
