@@ -23,7 +23,7 @@ import sys
 CEILINGS = {
     "kinds asked": 337,
     "only_pipeline": 72,
-    "price entry points": 4,
+    "price entry points": 3,
     "strategy readers": 166,
     "repeated types": 0,
     "repeated files": 0,

@@ -405,8 +405,8 @@ namespace {
 void price_stages(const ClusterCosts& c, const PipelineRanges& pipeline, const ProgramStructure& structure, Costs& out,
                   Program* program) {
   const bool alike = pipeline.block != nullptr;
-  price_ranges(*pipeline.chunks.front().front().on, structure, pipeline.chunks, out, program, alike ? nullptr : &c,
-               alike ? nullptr : &pipeline.places);
+  price(*pipeline.chunks.front().front().on, structure, pipeline.chunks, out, program, alike ? nullptr : &c,
+        alike ? nullptr : &pipeline.places);
 }
 
 /// Moves the end of the reductions of each stage from its optimizer to the first meeting of its last chunk with other
@@ -470,7 +470,10 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
   if (const CostContext* shared = c.shared_context(plan, placed)) {
     program = lower(plan, *c.of(0).workload.model, true);
     Costs costs;
-    price(*shared, program.structure(), chunk_ranges(plan.only_pipeline()), plan.samples_per_microbatch(), costs, &program);
+    const Pipeline& pipeline = plan.only_pipeline();
+    const auto chunks = chunk_ranges(pipeline);
+    const RangesOfPlan ranges = ranges_of(*shared, pipeline.schedule.stages, chunks, pipeline.samples_per_microbatch());
+    price(*shared, program.structure(), ranges.chunks, costs, &program);
     return costs;
   }
   std::vector<Program> parts = lower_pipelines(plan, *c.of(0).workload.model);

@@ -10,7 +10,10 @@ namespace espalier::cost {
 /// Returns the costs of `plan`. `program` = lower(plan, …) receives the bytes that it moves.
 inline Costs price(const CostContext& c, const Plan& plan, Program& program) {
   Costs costs;
-  price(c, program.structure(), chunk_ranges(plan.only_pipeline()), plan.samples_per_microbatch(), costs, &program);
+  const Pipeline& pipeline = plan.only_pipeline();
+  const auto chunks = chunk_ranges(pipeline);
+  price(c, program.structure(), ranges_of(c, pipeline.schedule.stages, chunks, pipeline.samples_per_microbatch()).chunks, costs,
+        &program);
   return costs;
 }
 

@@ -195,8 +195,8 @@ void run(Pricing& p) {
 
 }  // namespace
 
-void price_ranges(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out,
-                  Program* program, const ClusterCosts* cluster, const std::vector<StagePlace>* places) {
+void price(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out, Program* program,
+           const ClusterCosts* cluster, const std::vector<StagePlace>* places) {
   PriceScratch scratch;
   Pricing p{c, structure, chunks, nullptr, nullptr, ChunkEdges::exposed, scratch.state(), out, program};
   p.cluster = cluster;
@@ -215,25 +215,24 @@ void price(const CostContext& c, const ProgramStructure& structure, const Strate
   run(p);
 }
 
-void price(const CostContext& c, const ProgramStructure& structure, const std::vector<std::vector<LayerRange>>& chunks,
-           std::int64_t samples, Costs& out, Program* program) {
-  std::deque<std::pair<const Strategy*, std::vector<LayerCost>>> priced;  // a deque keeps their addresses
+RangesOfPlan ranges_of(const CostContext& c, std::int32_t stages, const std::vector<std::vector<LayerRange>>& chunks,
+                       std::int64_t samples) {
+  RangesOfPlan out;
   const auto layers_of = [&](const Strategy& s) -> const std::pair<const Strategy*, std::vector<LayerCost>>& {
-    for (const auto& known : priced)
+    for (const auto& known : out.layers)
       if (*known.first == s) return known;
-    priced.emplace_back(&s, std::vector<LayerCost>{});
-    layer_costs(c, s, structure.schedule.stages, static_cast<std::int32_t>(samples / s.dp), priced.back().second);
-    return priced.back();
+    out.layers.emplace_back(&s, std::vector<LayerCost>{});
+    layer_costs(c, s, stages, static_cast<std::int32_t>(samples / s.dp), out.layers.back().second);
+    return out.layers.back();
   };
-  ChunkRanges ranges;
   for (const auto& chunk : chunks) {
-    ranges.emplace_back();
+    out.chunks.emplace_back();
     for (const LayerRange& r : chunk) {
       const auto& known = layers_of(r.strategy);
-      ranges.back().push_back({r.first, r.last, known.first, &known.second});
+      out.chunks.back().push_back({r.first, r.last, known.first, &known.second});
     }
   }
-  price_ranges(c, structure, ranges, out, program);
+  return out;
 }
 
 void static_bytes(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const Costs& costs,

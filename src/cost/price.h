@@ -23,7 +23,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cost/chunk_sum.h"
@@ -34,6 +36,9 @@
 #include "plan/program.h"
 
 namespace espalier::cost {
+
+class ClusterCosts;  // cluster_costs.h
+struct StagePlace;
 
 /// Holds layers first … last under one strategy, with the costs of every kind of layer under it (layer_costs). The
 /// pointers outlive the call.
@@ -65,11 +70,21 @@ class PriceScratch {
 void price(const CostContext& c, const ProgramStructure& structure, const Strategy& s, const SplitTable& split,
            const std::vector<LayerCost>& layers, PriceScratch& scratch, Costs& out);
 
-/// Prices the ranges of each pipeline chunk; `samples` are those of a micro-batch in all replicas. `program` may be
-/// null. Otherwise it has the same structure, ranges and strategies (lower of a plan), and receives the bytes that
-/// collectives and transfers move.
-void price(const CostContext& c, const ProgramStructure& structure, const std::vector<std::vector<LayerRange>>& chunks,
-           std::int64_t samples, Costs& out, Program* program = nullptr);
+/// Prices ranges whose layers are priced already: under `c`, or, where `cluster` is given, each stage at its place
+/// and each range under its own context. `program` may be null. Otherwise it has the same structure, ranges and
+/// strategies (lower of a plan), and receives the bytes that collectives and transfers move.
+void price(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out,
+           Program* program = nullptr, const ClusterCosts* cluster = nullptr, const std::vector<StagePlace>* places = nullptr);
+
+/// Holds ranges of pipeline chunks, and what their layers cost under each of their strategies.
+struct RangesOfPlan {
+  ChunkRanges chunks;
+  std::deque<std::pair<const Strategy*, std::vector<LayerCost>>> layers;  ///< a deque keeps their addresses
+};
+/// Computes the costs of the layers of each pipeline chunk, which must outlive the result; `samples` are those of a
+/// micro-batch in all replicas.
+RangesOfPlan ranges_of(const CostContext& c, std::int32_t stages, const std::vector<std::vector<LayerRange>>& chunks,
+                       std::int64_t samples);
 
 /// Computes the static bytes of every stage under another ZeRO stage and shard group than those of `costs`; s.zero
 /// and s.shard decide. The largest message that enters any chunk is costs.message.

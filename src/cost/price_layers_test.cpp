@@ -45,7 +45,7 @@ struct Layered {
     for (const auto& ranges : chunks) layers.push_back(ranges.back().last - ranges.front().first + 1);
     structure_of(*c.workload.model, all, schedule, layers, structure);
     Costs priced;
-    price_ranges(c, structure, chunks, priced, nullptr);
+    price(c, structure, chunks, priced);
     timing = cost::test::rows_of(priced, structure);
   }
 };

@@ -40,9 +40,6 @@ struct PricedChunk {
   std::int64_t boundary_bytes = 0, transfer_ns = 0, delay_ns = 0;
 };
 
-class ClusterCosts;  // cluster_costs.h
-struct StagePlace;
-
 struct PriceScratch::State {
   ChunkRanges ranges;
   std::vector<SplitTable::Run> runs;
@@ -87,10 +84,6 @@ struct Pricing {
   [[nodiscard]] std::int32_t strategy_index(const Strategy& s) const;
 };
 
-/// Prices ranges whose layers are priced already: under `c`, or, where `cluster` is given, each stage at its place
-/// and each range under its own context.
-void price_ranges(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out,
-                  Program* program, const ClusterCosts* cluster = nullptr, const std::vector<StagePlace>* places = nullptr);
 /// Prices the layers of a chunk and its buckets, without messages.
 void price_chunk(Pricing& p, std::int32_t i);
 /// Prices what a stage holds, and its update.

@@ -12,6 +12,8 @@
 namespace espalier::cost::shared_table_test {
 namespace {
 
+using Chunks = std::vector<std::vector<LayerRange>>;
+
 using namespace test;
 
 /// Returns embedding, encoder, encoder, decoder, decoder, head; the table has 128 · 32 elements.
@@ -152,7 +154,8 @@ TEST(SharedTableCost, LayerWisePlansAgree) {
     training.global_batch = 8;
     const CostContext context(model, round_cluster(6), training, plain_engine("generic"));
     Costs layered;
-    price(context, uniform.structure, {{{0, 0, s}, {1, 1, s}}, {{2, 3, s}}, {{4, 5, s}}}, 2, layered);
+    const Chunks chunks = {{{0, 0, s}, {1, 1, s}}, {{2, 3, s}}, {{4, 5, s}}};
+    price(context, uniform.structure, ranges_of(context, uniform.structure.schedule.stages, chunks, 2).chunks, layered);
     EXPECT_EQ(cost::test::rows_of(layered, uniform.structure), uniform.timing) << zero;
   }
 }
@@ -174,7 +177,8 @@ TEST(SharedTableCost, CopiesAreTheEmbeddings) {
   ProgramStructure structure;
   structure_of(model, {&sharded, &plain, &plain}, uniform.structure.schedule, {3, 3}, structure);
   Costs x;
-  price(context, structure, {{{0, 0, sharded}, {1, 2, plain}}, {{3, 5, plain}}}, 2, x);
+  const Chunks chunks = {{{0, 0, sharded}, {1, 2, plain}}, {{3, 5, plain}}};
+  price(context, structure, ranges_of(context, structure.schedule.stages, chunks, 2).chunks, x);
   EXPECT_EQ(x.stages[StageId(1)].memory.optimizer, 12 * (uniform.timing.stages[1].dense_parameters - kTable) + 12 * kTable / 2);
 }
 

@@ -139,7 +139,7 @@ void assemble(const cost::CostContext& context, const LayeredConfiguration& c, s
   ESPALIER_CHECK(std::accumulate(layers.begin(), layers.end(), 0) ==
                  static_cast<std::int32_t>(context.workload.model->layers.size()));
   structure_of(*context.workload.model, strategies, c.schedule, layers, structure);
-  cost::price(context, structure, c.chunks, samples, costs);
+  cost::price(context, structure, cost::ranges_of(context, c.schedule.stages, c.chunks, samples).chunks, costs);
 }
 
 bool canonical_less(const LayeredConfiguration& a, const LayeredConfiguration& b) {
