@@ -358,6 +358,9 @@ struct Plan {
 /// which belong to a range and to the plan.
 std::string label(const Strategy& strategy);
 
+/// Returns the label of a uniform plan.
+std::string label(const Strategy& strategy, const Schedule& schedule);
+
 /// Holds consecutive layers that are treated in the same way.
 struct LayerRun {
   std::int32_t first = 0;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "adapt/actions.h"
+#include "adapt/replica_devices.h"
 #include "base/format.h"
 #include "plan/process_groups.h"
 
@@ -14,15 +15,25 @@ constexpr ActionKind kReroute = ActionKind::reroute;
 
 /// Returns the number of replicas that have lost a device of the stage.
 std::int64_t broken_replicas(const Situation& s, const Stage& stage) {
-  const Strategy& strategy = s.plan->strategy();
-  const std::vector<std::int64_t> devices = devices_of(stage.devices);
-  const std::int64_t inner = strategy.order == RankOrder::tp_dp_cp_pp ? strategy.tp : std::int64_t{strategy.tp} * strategy.cp;
   std::set<std::int64_t> broken;
-  for (std::size_t n = 0; n < devices.size(); ++n) {
-    const std::int64_t node = s.whole.node_of(s.placed.devices[static_cast<std::size_t>(devices[n])]);
-    if (std::binary_search(s.lost.begin(), s.lost.end(), node)) broken.insert(static_cast<std::int64_t>(n) / inner % strategy.dp);
-  }
+  each_device(stage, s.plan->strategy(), [&](std::int64_t replica, std::int64_t device) {
+    const std::int64_t node = s.whole.node_of(s.placed.devices[static_cast<std::size_t>(device)]);
+    if (std::binary_search(s.lost.begin(), s.lost.end(), node)) broken.insert(replica);
+  });
   return static_cast<std::int64_t>(broken.size());
+}
+
+/// Multiplies the slowdown of the devices of a stage.
+void slow_down(const Situation& s, const Stage& stage, double factor, ClusterState& state) {
+  for (const std::int64_t device : devices_of(stage.devices)) {
+    const std::int64_t number = s.placed.devices[static_cast<std::size_t>(device)];
+    const auto known =
+        std::find_if(state.slow.begin(), state.slow.end(), [&](const Slowdown& slow) { return slow.device == number; });
+    if (known == state.slow.end())
+      state.slow.push_back({number, factor});
+    else
+      known->factor *= factor;
+  }
 }
 
 }  // namespace
@@ -41,22 +52,15 @@ Result<Change> reroute(const Situation& s) {
   Situation all = s;
   all.state.away.clear();
   double most = 1;
-  for (const Stage& stage : s.plan->only_pipeline().stages) {
-    const std::int64_t broken = broken_replicas(s, stage);
-    if (broken == strategy.dp) return impossible(kReroute, "a stage is lost in every replica");
-    if (broken == 0) continue;
-    const double factor = static_cast<double>(strategy.dp) / static_cast<double>(strategy.dp - broken);
-    most = std::max(most, factor);
-    for (const std::int64_t device : devices_of(stage.devices)) {
-      const std::int64_t number = s.placed.devices[static_cast<std::size_t>(device)];
-      const auto known =
-          std::find_if(all.state.slow.begin(), all.state.slow.end(), [&](const Slowdown& slow) { return slow.device == number; });
-      if (known == all.state.slow.end())
-        all.state.slow.push_back({number, factor});
-      else
-        known->factor *= factor;
+  for (const Pipeline& pipeline : s.plan->pipelines)
+    for (const Stage& stage : pipeline.stages) {
+      const std::int64_t broken = broken_replicas(s, stage);
+      if (broken == strategy.dp) return impossible(kReroute, "a stage is lost in every replica");
+      if (broken == 0) continue;
+      const double factor = static_cast<double>(strategy.dp) / static_cast<double>(strategy.dp - broken);
+      most = std::max(most, factor);
+      slow_down(s, stage, factor, all.state);
     }
-  }
   const auto present = present_on(all.whole, all.source, all.state, all.used);
   if (!present) return present.error();
   const auto time = step_time(all, *present, on_own_nodes(all));

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "adapt/actions.h"
+#include "adapt/replica_devices.h"
 #include "adapt/settle.h"
 #include "base/division.h"
 #include "base/format.h"
@@ -21,22 +22,12 @@ namespace {
 
 constexpr ActionKind kShift = ActionKind::shift;
 
-/// Returns the replica of the n-th device of a stage.
-std::int64_t replica_of(const Strategy& s, std::int64_t position) {
-  const std::int64_t inner = s.order == RankOrder::tp_dp_cp_pp ? s.tp : std::int64_t{s.tp} * s.cp;
-  return position / inner % s.dp;
-}
-
 /// Returns the nodes of every replica of a uniform plan.
 std::vector<std::set<std::int64_t>> nodes_of_replicas(const Situation& s) {
-  const Strategy& strategy = s.plan->strategy();
-  std::vector<std::set<std::int64_t>> out(static_cast<std::size_t>(strategy.dp));
-  for (const Stage& stage : s.plan->only_pipeline().stages) {
-    const std::vector<std::int64_t> devices = devices_of(stage.devices);
-    for (std::size_t n = 0; n < devices.size(); ++n)
-      out[static_cast<std::size_t>(replica_of(strategy, static_cast<std::int64_t>(n)))].insert(
-          s.whole.node_of(s.placed.devices[static_cast<std::size_t>(devices[n])]));
-  }
+  std::vector<std::set<std::int64_t>> out(static_cast<std::size_t>(s.plan->strategy().dp));
+  each_device(*s.plan, [&](std::int64_t replica, std::int64_t device) {
+    out[static_cast<std::size_t>(replica)].insert(s.whole.node_of(s.placed.devices[static_cast<std::size_t>(device)]));
+  });
   return out;
 }
 
@@ -113,18 +104,14 @@ Result<Change> without_broken(const Situation& s) {
 std::vector<double> factors_of_replicas(const Situation& s) {
   std::map<std::int64_t, double> slow;
   for (const Slowdown& device : s.state.slow) slow[device.device] = device.factor;
-  const Strategy& strategy = s.plan->strategy();
-  std::vector<double> out(static_cast<std::size_t>(strategy.dp), 1.0);
-  for (const Stage& stage : s.plan->only_pipeline().stages) {
-    const std::vector<std::int64_t> devices = devices_of(stage.devices);
-    for (std::size_t n = 0; n < devices.size(); ++n) {
-      const std::int64_t device = s.placed.devices[static_cast<std::size_t>(devices[n])];
-      const auto known = slow.find(device);
-      const double factor = (known == slow.end() ? 1.0 : known->second) / s.whole.speed_of(device);
-      double& most = out[static_cast<std::size_t>(replica_of(strategy, static_cast<std::int64_t>(n)))];
-      most = std::max(most, factor);
-    }
-  }
+  std::vector<double> out(static_cast<std::size_t>(s.plan->strategy().dp), 1.0);
+  each_device(*s.plan, [&](std::int64_t replica, std::int64_t place) {
+    const std::int64_t device = s.placed.devices[static_cast<std::size_t>(place)];
+    const auto known = slow.find(device);
+    const double factor = (known == slow.end() ? 1.0 : known->second) / s.whole.speed_of(device);
+    double& most = out[static_cast<std::size_t>(replica)];
+    most = std::max(most, factor);
+  });
   return out;
 }
 

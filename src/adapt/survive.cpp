@@ -12,6 +12,7 @@
 #include <set>
 
 #include "adapt/actions.h"
+#include "adapt/replica_devices.h"
 #include "adapt/settle.h"
 #include "base/format.h"
 #include "base/invariant.h"
@@ -50,13 +51,7 @@ Result<std::map<std::int64_t, std::vector<Held>>> held_by_nodes(const Situation&
 std::map<std::int64_t, std::set<std::int64_t>> replicas_of_nodes(const Situation& s) {
   std::map<std::int64_t, std::set<std::int64_t>> out;
   if (s.plan->pipelines.size() != 1 || !s.plan->uniform()) return out;
-  const Strategy& strategy = s.plan->strategy();
-  const std::int64_t inner = strategy.order == RankOrder::tp_dp_cp_pp ? strategy.tp : std::int64_t{strategy.tp} * strategy.cp;
-  for (const Stage& stage : s.plan->only_pipeline().stages) {
-    const std::vector<std::int64_t> devices = devices_of(stage.devices);
-    for (std::size_t n = 0; n < devices.size(); ++n)
-      out[s.whole.node_of(devices[n])].insert(static_cast<std::int64_t>(n) / inner % strategy.dp);
-  }
+  each_device(*s.plan, [&](std::int64_t replica, std::int64_t device) { out[s.whole.node_of(device)].insert(replica); });
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "base/statistics.h"
 #include "calibrate/log_arguments.h"
 #include "plan/step_tokens.h"
+#include "planner/plan_layers.h"
 #include "runlog/step_log.h"
 
 namespace espalier {
@@ -127,11 +128,11 @@ void judge_published(LogComparison& c) {
 }
 
 Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::optional<std::int64_t> warm_up, LogComparison& c) {
-  const bool one = plan.pipelines.size() == 1 && plan.uniform();
-  const auto compared = calibrate::compare_arguments(
-      log.text, log.name,
-      {job, plan.training, one ? &plan.strategy() : nullptr, one ? &plan.only_pipeline().schedule : nullptr, "the plan",
-       "compare it with the plan that ran: espalier estimate JOB.yaml --tp … -o FOLDER"});
+  const auto one = planner::uniform_configuration(plan);
+  const auto compared =
+      calibrate::compare_arguments(log.text, log.name,
+                                   {job, plan.training, one ? &one->first : nullptr, one ? &one->second : nullptr, "the plan",
+                                    "compare it with the plan that ran: espalier estimate JOB.yaml --tp … -o FOLDER"});
   if (!compared) return compared.error();
   c.arguments = *compared;
   const auto read = runlog::read_step_log(log.text, log.name);

@@ -22,19 +22,12 @@ bool on_device(const std::string& wanted, const std::string& found) {
   return found == wanted || found == cat(wanted, "-modified");
 }
 
-std::string label_of(const Strategy& strategy, const Schedule& schedule) {
-  Plan named;
-  named.only_pipeline().schedule = schedule;
-  named.only_pipeline().stages = {Stage{{}, {Chunk{{LayerRange{0, 0, strategy}}}}}};
-  return named.label();
-}
-
 CorpusRow row_of(const std::string& file, const Job& job, const Strategy& strategy, const Schedule& schedule, double seconds) {
   CorpusRow row;
   row.result.id = file_name(file);
   row.result.source = "log";
   row.result.engine = job.engine;
-  row.result.label = label_of(strategy, schedule);
+  row.result.label = label(strategy, schedule);
   row.result.measured_s = seconds;
   row.run.job = job;
   row.run.strategy = strategy;

@@ -228,9 +228,10 @@ ChunkPhase phase_of(InstructionKind kind) {
 
 PlanChunks chunks_of(const Plan& plan, const Model& model) {
   PlanChunks out;
-  out.schedule = plan.only_pipeline().schedule;
-  out.samples = plan.samples_per_microbatch();
-  out.ranges = chunk_ranges(plan.only_pipeline());
+  const Pipeline& pipeline = plan.only_pipeline();
+  out.schedule = pipeline.schedule;
+  out.samples = pipeline.samples_per_microbatch();
+  out.ranges = chunk_ranges(pipeline);
   std::vector<std::int32_t> layers;
   for (const std::vector<LayerRange>& chunk : out.ranges) layers.push_back(chunk.back().last - chunk.front().first + 1);
   table_chunks(model, out.schedule, layers, out.table_chunks);

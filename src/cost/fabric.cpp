@@ -28,14 +28,15 @@ Fabric::Fabric(const Cluster& cluster, const EngineModel& engine)
 
 void Fabric::place(const Plan& plan) {
   listed = nullptr;
-  if (const std::optional<std::int64_t> first = first_in_order(plan.only_pipeline())) {
+  const Pipeline& pipeline = plan.only_pipeline();
+  if (const std::optional<std::int64_t> first = first_in_order(pipeline)) {
     // A plan that begins with the first device of a domain of every level has groups that lie as they do from device
     // 0 on.
     bool alike = node_levels == 0 || *first % levels[static_cast<std::size_t>(node_levels) - 1].span == 0;
     for (std::size_t k = 0; k + 1 < levels.size(); ++k) alike = alike && *first % levels[k].span == 0;
     if (alike) return;
   }
-  listed = std::make_shared<const StageDevices>(stage_devices(plan.only_pipeline()));
+  listed = std::make_shared<const StageDevices>(stage_devices(pipeline));
 }
 
 }  // namespace espalier::cost

@@ -38,16 +38,6 @@ void runs_of(const Model& model, std::int32_t first, std::int32_t last, std::vec
   }
 }
 
-SplitTable split_of(const Model& model, const Plan& plan) {
-  std::vector<std::int32_t> first(static_cast<std::size_t>(plan.only_pipeline().schedule.stages) *
-                                  plan.only_pipeline().schedule.virtual_stages);
-  for (std::int32_t i = 0; i < plan.only_pipeline().schedule.stages; ++i)
-    for (std::int32_t k = 0; k < plan.only_pipeline().schedule.virtual_stages; ++k)
-      first[static_cast<std::size_t>(pipeline_chunk(plan.only_pipeline().schedule, i, k))] =
-          plan.only_pipeline().stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].first();
-  return {model, first};
-}
-
 SplitTable split_for(const Model& model, const Training& training, const EngineModel& engine, std::int32_t chunks) {
   return {model, split_layers(model, training.sequence, engine.split, chunks)};
 }

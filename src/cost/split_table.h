@@ -45,8 +45,7 @@ class SplitTable {
 /// Writes layers first … last to `out` as runs, and reuses its memory.
 void runs_of(const Model& model, std::int32_t first, std::int32_t last, std::vector<SplitTable::Run>& out);
 
-/// Return the split of a plan as it stands, and the engine's split for p·v chunks.
-SplitTable split_of(const Model& model, const Plan& plan);
+/// Returns the engine's split for p·v chunks.
 SplitTable split_for(const Model& model, const Training& training, const EngineModel& engine, std::int32_t chunks);
 
 /// Computes the structure of a configuration without building a Plan; equals structure_of(make_uniform_plan(…)).

@@ -17,6 +17,7 @@
 #include "plan/engine_faults.h"
 #include "plan/recompute_modules.h"
 #include "plan/rules.h"
+#include "plan/uniform.h"
 
 namespace espalier::exchange {
 namespace {
@@ -102,9 +103,7 @@ bool places_alike(const Schedule& a, const Schedule& b) {
 
 /// Returns the pipeline with one configuration for all layers. Its stages keep their layers where they can.
 Pipeline with_configuration(const ExportTarget& t, const Pipeline& own, const ChangedConfiguration& c) {
-  const Plan cut =
-      make_uniform_plan(t.job.model, t.job.cluster, t.asked.training, t.asked.engine, c.strategy, c.schedule, t.split);
-  Pipeline made = cut.only_pipeline();
+  Pipeline made = uniform_pipeline(t.job.model, t.asked.training, c.strategy, c.schedule, t.split);
   made.id = own.id;
   made.samples = own.samples;
   if (!places_alike(own.schedule, c.schedule)) return made;

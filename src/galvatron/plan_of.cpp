@@ -9,6 +9,7 @@
 #include "base/invariant.h"
 #include "galvatron/plan_conversion.h"
 #include "plan/rules.h"
+#include "plan/uniform.h"
 
 namespace espalier::galvatron {
 namespace {
@@ -218,9 +219,8 @@ class Conversion {
 
   [[nodiscard]] Plan assembled() const {
     const std::optional<Strategy> all = strategy_of_all();
-    Plan plan =
-        make_uniform_plan(model_, cluster_, training_, "generic", strategies_.front(), schedule(), SplitPolicy::even_blocks);
-    std::vector<Stage>& stages = plan.only_pipeline().stages;
+    Pipeline pipeline = uniform_pipeline(model_, training_, strategies_.front(), schedule(), SplitPolicy::even_blocks);
+    std::vector<Stage>& stages = pipeline.stages;
     std::int32_t next = 0;
     for (std::size_t i = 0; i < stages.size(); ++i) {
       const bool is_last = i + 1 == stages.size();
@@ -229,7 +229,7 @@ class Conversion {
       stages[i].devices = {{stage_devices() * static_cast<std::int64_t>(i), stage_devices(), 1}};
       next = last + 1;
     }
-    return plan;
+    return plan_of_pipeline(model_, cluster_, training_, "generic", std::move(pipeline));
   }
 
   const StrategyDocument& d_;

@@ -206,24 +206,9 @@ bool is_uniform(const Pipeline& pipeline) {
   return true;
 }
 
-std::string uniform_label(const Pipeline& pipeline) {
-  const Strategy& s = pipeline.strategy();
-  const Schedule& schedule = pipeline.schedule;
-  // Under Ulysses weights are whole, so its degree is no tensor parallelism.
-  std::string out =
-      s.sp == SequenceParallel::ulysses ? cat("Ulysses", s.tp) : cat("TP", s.tp, operators_label(s), sequence_label(s.sp));
-  out += cat(" CP", s.cp, s.cp_kind == ContextParallelKind::all_to_all ? "·a2a" : "");
-  if (s.ep > 1 || s.etp > 1) out += cat(" EP", s.ep, " ETP", s.etp);
-  out += cat(" ", pipeline_label(schedule), " DP", s.dp, zero_label(s), " mb", schedule.micro_batch);
-  if (schedule.stages > 1) out += cat(" ", to_string(schedule.kind));
-  out += recompute_label(s.recompute);
-  if (s.order != RankOrder::tp_cp_dp_pp) out += cat(" ", to_string(s.order));
-  return out + overlap_label(s.overlap) + offload_label(s);
-}
-
 std::string label_of(const Pipeline& pipeline, std::int32_t last_layer) {
   if (is_empty(pipeline)) return "empty plan";
-  return is_uniform(pipeline) ? uniform_label(pipeline) : layerwise_label(pipeline, last_layer);
+  return is_uniform(pipeline) ? label(pipeline.strategy(), pipeline.schedule) : layerwise_label(pipeline, last_layer);
 }
 
 /// Returns the beginning of a list of devices in an order of its own, stage after stage: " on devices 4-7, 0-3".
@@ -311,10 +296,27 @@ std::string Plan::canonical_text() const {
 std::string Plan::label() const {
   const std::int32_t last_layer = last_layer_of(*this);
   std::vector<std::string> labels;
-  for (const Pipeline& pipeline : pipelines) labels.push_back(label_of(pipeline, last_layer));
+  std::string devices;  // used if there is one pipeline
+  for (const Pipeline& pipeline : pipelines) {
+    labels.push_back(label_of(pipeline, last_layer));
+    devices = devices_label(pipeline);
+  }
   if (labels.empty()) return "empty plan";
   if (labels.size() > 1) return cat(labels.size(), " pipelines: ", base::joined(labels, " | "));
-  return labels.front() + (devices_in_order(*this) ? "" : devices_label(only_pipeline()));
+  return labels.front() + (devices_in_order(*this) ? "" : devices);
+}
+
+std::string label(const Strategy& s, const Schedule& schedule) {
+  // Under Ulysses weights are whole, so its degree is no tensor parallelism.
+  std::string out =
+      s.sp == SequenceParallel::ulysses ? cat("Ulysses", s.tp) : cat("TP", s.tp, operators_label(s), sequence_label(s.sp));
+  out += cat(" CP", s.cp, s.cp_kind == ContextParallelKind::all_to_all ? "·a2a" : "");
+  if (s.ep > 1 || s.etp > 1) out += cat(" EP", s.ep, " ETP", s.etp);
+  out += cat(" ", pipeline_label(schedule), " DP", s.dp, zero_label(s), " mb", schedule.micro_batch);
+  if (schedule.stages > 1) out += cat(" ", to_string(schedule.kind));
+  out += recompute_label(s.recompute);
+  if (s.order != RankOrder::tp_cp_dp_pp) out += cat(" ", to_string(s.order));
+  return out + overlap_label(s.overlap) + offload_label(s);
 }
 
 std::string content_hash(const Plan& plan) { return base::content_hash(to_json(plan)); }

@@ -146,9 +146,10 @@ Plan read_plan(Reader& root, PlanSchema& schema) {
   read_calibration_input(root, plan);
   plan.training = read_training(root);
   if (schema == PlanSchema::one) {
-    Pipeline& pipeline = plan.only_pipeline();
+    Pipeline pipeline;
     read_stages(root, pipeline, schema);
     pipeline.samples = plan.training.global_batch;
+    plan.pipelines = {std::move(pipeline)};
   } else {
     read_precision(root, plan);
     read_pipelines(root, plan);

@@ -7,11 +7,13 @@
 //   tp_dp_cp_pp   t + tp·(d + dp·(c + cp·p))    stage p: one run of tp·cp·dp devices.
 //
 // A stage lists its devices by ascending id, which is the order of its ranks without the stage coordinate.
+#include "plan/uniform.h"
+
 #include <cstdio>
+#include <utility>
 
 #include "base/format.h"
 #include "base/invariant.h"
-#include "espalier/plan.h"
 #include "plan/split.h"
 
 namespace espalier {
@@ -58,19 +60,12 @@ std::string summary_of(const Cluster& cluster) {
 
 }  // namespace
 
-Plan make_uniform_plan(const Model& model, const Cluster& cluster, const Training& training, const std::string& engine,
-                       const Strategy& strategy, const Schedule& schedule, SplitPolicy policy) {
+Pipeline uniform_pipeline(const Model& model, const Training& training, const Strategy& strategy, const Schedule& schedule,
+                          SplitPolicy policy) {
   const std::int32_t chunks = schedule.chunks();
   const auto layers = static_cast<std::int32_t>(model.layers.size());
   ESPALIER_CHECK(chunks >= 1 && chunks <= layers);
-  Plan plan;
-  plan.model_name = model.name;
-  plan.cluster_name = cluster.name;
-  plan.model_summary = summary_of(model);
-  plan.cluster_summary = summary_of(cluster);
-  plan.engine = engine;
-  plan.training = training;
-  Pipeline& pipeline = plan.only_pipeline();
+  Pipeline pipeline;
   pipeline.schedule = schedule;
   pipeline.samples = training.global_batch;
   std::vector<std::int32_t> bounds = split_layers(model, training.sequence, policy, chunks);
@@ -84,7 +79,25 @@ Plan make_uniform_plan(const Model& model, const Cluster& cluster, const Trainin
     }
     pipeline.stages.push_back(std::move(stage));
   }
+  return pipeline;
+}
+
+Plan plan_of_pipeline(const Model& model, const Cluster& cluster, const Training& training, const std::string& engine,
+                      Pipeline pipeline) {
+  Plan plan;
+  plan.model_name = model.name;
+  plan.cluster_name = cluster.name;
+  plan.model_summary = summary_of(model);
+  plan.cluster_summary = summary_of(cluster);
+  plan.engine = engine;
+  plan.training = training;
+  plan.pipelines = {std::move(pipeline)};
   return plan;
+}
+
+Plan make_uniform_plan(const Model& model, const Cluster& cluster, const Training& training, const std::string& engine,
+                       const Strategy& strategy, const Schedule& schedule, SplitPolicy policy) {
+  return plan_of_pipeline(model, cluster, training, engine, uniform_pipeline(model, training, strategy, schedule, policy));
 }
 
 }  // namespace espalier

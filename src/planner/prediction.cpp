@@ -21,6 +21,7 @@
 #include "plan/sequence_lengths.h"
 #include "plan/step_tokens.h"
 #include "plan/structure.h"
+#include "plan/uniform.h"
 #include "planner/estimate.h"
 #include "planner/expense.h"
 #include "planner/flow_prediction.h"
@@ -239,12 +240,12 @@ namespace {
 
 Plan plan_of(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
              const Schedule& schedule, const std::vector<std::vector<LayerRange>>& chunks) {
-  Plan plan = make_uniform_plan(model, cluster, training, engine.name, chunks.front().front().strategy, schedule, engine.split);
+  Pipeline pipeline = uniform_pipeline(model, training, chunks.front().front().strategy, schedule, engine.split);
   for (std::int32_t i = 0; i < schedule.stages; ++i)
     for (std::int32_t k = 0; k < schedule.virtual_stages; ++k)
-      plan.only_pipeline().stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges =
+      pipeline.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges =
           chunks[static_cast<std::size_t>(pipeline_chunk(schedule, i, k))];
-  return plan;
+  return plan_of_pipeline(model, cluster, training, engine.name, std::move(pipeline));
 }
 
 }  // namespace

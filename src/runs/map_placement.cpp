@@ -42,11 +42,13 @@ void move_devices(Plan& plan, const std::vector<std::int64_t>& device_of) {
   std::sort(each.begin(), each.end());
   // The map must contain every device once.
   for (std::size_t n = 0; n < each.size(); ++n) ESPALIER_CHECK(each[n] == static_cast<std::int64_t>(n));
-  for (Stage& stage : plan.only_pipeline().stages) {
-    std::vector<DeviceRange> moved;
-    for (const std::int64_t rank : devices_of(stage.devices)) moved.push_back({device_of[static_cast<std::size_t>(rank)], 1, 1});
-    stage.devices = std::move(moved);
-  }
+  for (Pipeline& pipeline : plan.pipelines)
+    for (Stage& stage : pipeline.stages) {
+      std::vector<DeviceRange> moved;
+      for (const std::int64_t rank : devices_of(stage.devices))
+        moved.push_back({device_of[static_cast<std::size_t>(rank)], 1, 1});
+      stage.devices = std::move(moved);
+    }
 }
 
 }  // namespace

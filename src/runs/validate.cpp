@@ -135,10 +135,7 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   out.id = record.id;
   out.source = record.source.empty() ? "unknown" : record.source;
   out.engine = run.job.engine;
-  Plan named;  // only for its label
-  named.only_pipeline().schedule = run.schedule;
-  named.only_pipeline().stages = {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}}};
-  out.label = named.label();
+  out.label = label(run.strategy, run.schedule);
   if (const std::string& placement = record.mixture.placement; run.plan && !placement.empty() && placement != "default")
     out.label += cat(", ", placement);
   out.calibration = prediction->confidence.basis;

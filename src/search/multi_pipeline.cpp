@@ -154,8 +154,7 @@ void MultiPipelineSearch::search_exact(std::size_t group, std::int64_t nodes, st
     const std::int64_t each = std::int64_t{candidate.configuration.schedule.micro_batch} * candidate.configuration.strategy.dp;
     if (std::find(seen.begin(), seen.end(), each) != seen.end()) continue;
     seen.push_back(each);
-    const Plan plan = in_cluster(own, alone, problem_.cluster->first_device(group), candidate.configuration);
-    out.push_back({plan.only_pipeline(), candidate.iteration_ns});
+    out.push_back({in_cluster(own, problem_.cluster->first_device(group), candidate.configuration), candidate.iteration_ns});
   }
 }
 
@@ -330,7 +329,6 @@ void MultiPipelineSearch::improve_best(std::vector<std::pair<std::int64_t, const
 void MultiPipelineSearch::add_columns(const SingleGroupOutcome& alone) {
   columns_.resize(alone.groups.size());
   for (std::size_t g = 0; g < alone.groups.size(); ++g) {
-    const Cluster cluster = group_alone(*problem_.cluster, g);
     std::vector<std::int64_t> seen;
     for (const Candidate& candidate : alone.groups[g].simulated) {
       if (seen.size() >= kMostColumns || context_.stopped()) break;
@@ -338,8 +336,7 @@ void MultiPipelineSearch::add_columns(const SingleGroupOutcome& alone) {
           std::int64_t{candidate.configuration.schedule.micro_batch} * candidate.configuration.strategy.dp;
       if (std::find(seen.begin(), seen.end(), samples) != seen.end()) continue;
       seen.push_back(samples);
-      const Plan plan = in_cluster(problem_, cluster, problem_.cluster->first_device(g), candidate.configuration);
-      add_column(g, plan.only_pipeline(), candidate.iteration_ns);
+      add_column(g, in_cluster(problem_, problem_.cluster->first_device(g), candidate.configuration), candidate.iteration_ns);
     }
   }
 }
@@ -464,8 +461,8 @@ class Splits {
       looked_ += static_cast<double>(all.space_size);
       for (const Candidate& found : all.simulated) {
         if (found.iteration_ns >= below_ns) break;
-        const Plan plan = in_cluster(own, cluster, problem.cluster->first_device(g), found.configuration);
-        of_.back()[static_cast<std::size_t>(samples)].push_back({plan.only_pipeline(), found.iteration_ns});
+        of_.back()[static_cast<std::size_t>(samples)].push_back(
+            {in_cluster(own, problem.cluster->first_device(g), found.configuration), found.iteration_ns});
       }
     }
     return true;

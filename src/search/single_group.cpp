@@ -5,6 +5,7 @@
 
 #include "base/invariant.h"
 #include "plan/engine.h"
+#include "plan/uniform.h"
 #include "search/budgets.h"
 #include "search/node_sets.h"
 #include "search/phase_context.h"
@@ -12,12 +13,11 @@
 
 namespace espalier::search {
 
-Plan in_cluster(const Problem& problem, const Cluster& alone, std::int64_t first_device, const Configuration& found) {
-  Plan plan = make_uniform_plan(*problem.model, alone, problem.training, problem.engine->name, found.strategy, found.schedule,
-                                problem.engine->split);
-  for (Stage& stage : plan.only_pipeline().stages)
+Pipeline in_cluster(const Problem& problem, std::int64_t first_device, const Configuration& found) {
+  Pipeline pipeline = uniform_pipeline(*problem.model, problem.training, found.strategy, found.schedule, problem.engine->split);
+  for (Stage& stage : pipeline.stages)
     for (DeviceRange& range : stage.devices) range.first += first_device;
-  return plan;
+  return pipeline;
 }
 
 Cluster group_alone(const Cluster& cluster, std::size_t group) {
@@ -126,7 +126,8 @@ Outcome SingleGroupSearch::search(const Cluster& alone, std::int64_t slowest_ns)
 
 /// Returns the simulated time of a plan of a group on the devices of the cluster; 0: it does not fit there.
 std::int64_t SingleGroupSearch::judge(std::size_t group, const Cluster& alone, const Configuration& found) {
-  const Plan plan = in_cluster(problem_, alone, problem_.cluster->first_device(group), found);
+  const Plan plan = plan_of_pipeline(*problem_.model, alone, problem_.training, problem_.engine->name,
+                                     in_cluster(problem_, problem_.cluster->first_device(group), found));
   const std::optional<PlanEvaluation> judged = evaluator_.evaluate(problem_, context_.costs(), plan);
   ESPALIER_CHECK(judged.has_value());
   return context_.offer(plan.pipelines, *judged) ? judged->iteration_ns : 0;

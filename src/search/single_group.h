@@ -35,7 +35,7 @@ Cluster group_alone(const Cluster& cluster, std::size_t group);
 /// Returns the first nodes of a group as a cluster of their own.
 Cluster nodes_alone(const Cluster& cluster, std::size_t group, std::int64_t nodes);
 /// Maps a uniform plan of a group to the devices of the group in the cluster.
-Plan in_cluster(const Problem& problem, const Cluster& alone, std::int64_t first_device, const Configuration& found);
+Pipeline in_cluster(const Problem& problem, std::int64_t first_device, const Configuration& found);
 /// Returns the uniform part of a space.
 SearchSpace space_alone(SearchSpace space);
 

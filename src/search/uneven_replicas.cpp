@@ -69,6 +69,7 @@ class UnevenReplicasSearch {
   void add_way(const std::vector<std::size_t>& groups, const Strategy& strategy, std::vector<ReplicaStrategy>& out);
   /// Returns the time of the arithmetic of `samples` samples in a replica on group g, forward and backward.
   [[nodiscard]] double arithmetic_ns(std::size_t g, const Strategy& s, std::int64_t samples);
+  [[nodiscard]] Pipeline pipeline_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const;
   [[nodiscard]] Plan plan_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const;
   /// Tries all deals of a strategy that may be faster than the best plan.
   void search(const ReplicaStrategy& way);
@@ -160,12 +161,9 @@ void UnevenReplicasSearch::add_ways(const std::vector<std::size_t>& groups, std:
         }
 }
 
-Plan UnevenReplicasSearch::plan_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const {
+Pipeline UnevenReplicasSearch::pipeline_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const {
   const ReplicaStrategy& way = dealt.way;
-  Plan plan;
-  plan.training = problem_.training;
-  plan.engine = problem_.engine->name;
-  Pipeline& pipeline = plan.only_pipeline();
+  Pipeline pipeline;
   pipeline.samples = problem_.training.global_batch;
   pipeline.schedule.micro_batch = static_cast<std::int32_t>(way.samples / way.strategy.dp);
   pipeline.schedule.microbatches = static_cast<std::int32_t>(problem_.training.global_batch / way.samples);
@@ -182,6 +180,14 @@ Plan UnevenReplicasSearch::plan_of(const Dealt& dealt, const std::vector<std::in
   if (differs(dealt.samples)) stage.samples_per_replica = dealt.samples;
   if (differs(states)) stage.state_shares = states;
   pipeline.stages = {std::move(stage)};
+  return pipeline;
+}
+
+Plan UnevenReplicasSearch::plan_of(const Dealt& dealt, const std::vector<std::int64_t>& states) const {
+  Plan plan;
+  plan.training = problem_.training;
+  plan.engine = problem_.engine->name;
+  plan.pipelines = {pipeline_of(dealt, states)};
   return plan;
 }
 
@@ -295,7 +301,7 @@ Levels UnevenReplicasSearch::highest_levels(const ReplicaStrategy& way, ReplicaP
 void UnevenReplicasSearch::search(const ReplicaStrategy& way) {
   const std::int64_t microbatches = problem_.training.global_batch / way.samples;
   ReplicaPaces paces(*problem_.model, context_.costs(),
-                     plan_of({way, std::vector<std::int64_t>(groups_of(way).size(), 1)}, {}).only_pipeline(), way.groups);
+                     pipeline_of({way, std::vector<std::int64_t>(groups_of(way).size(), 1)}, {}), way.groups);
   std::optional<std::vector<Levels>> all =
       lowest_levels(way.replicas, way.samples, highest_levels(way, paces), kMostReplicaSplits);
   if (!all) {

@@ -41,21 +41,21 @@ inline Strategy any_strategy() {
   return s;
 }
 
-/// Returns a plan with the fields that structure reads: devices stage after stage, a few layers a chunk.
-inline Plan any_plan() {
-  Plan plan;
-  plan.only_pipeline().schedule = any_schedule();
+/// Returns a pipeline with the fields that structure reads: devices stage after stage, a few layers a chunk.
+inline Pipeline any_pipeline() {
+  Pipeline pipeline;
+  pipeline.schedule = any_schedule();
   const Strategy strategy = any_strategy();
   const std::int64_t devices = strategy.devices();
-  for (std::int32_t i = 0; i < plan.only_pipeline().schedule.stages; ++i) {
+  for (std::int32_t i = 0; i < pipeline.schedule.stages; ++i) {
     Stage stage;
     stage.devices = {{i * devices, devices, 1}};
-    for (std::int32_t k = 0; k < plan.only_pipeline().schedule.virtual_stages; ++k) {
+    for (std::int32_t k = 0; k < pipeline.schedule.virtual_stages; ++k) {
       stage.chunks.push_back({{{0, *rc::gen::inRange(0, 5), strategy}}});  // only the number of layers matters here
     }
-    plan.only_pipeline().stages.push_back(stage);
+    pipeline.stages.push_back(stage);
   }
-  return plan;
+  return pipeline;
 }
 
 /// Returns an embedding whose table is trained, so that a tied table is reduced.
@@ -70,12 +70,12 @@ inline LayerKind table_layer_kind() {
 
 inline Case any_case() {
   Case c;
-  c.plan = any_plan();
+  c.plan.pipelines = {any_pipeline()};
   c.model.tied_embeddings = *rc::gen::arbitrary<bool>();
   c.model.vocabulary = 1;
   c.model.kinds.push_back(table_layer_kind());
   c.model.layers = {0};
-  const Schedule& s = c.plan.only_pipeline().schedule;
+  const Schedule& s = c.plan.pipelines[0].schedule;
   c.timing = uniform(s, 0, 0, 0);
   for (cost::test::ChunkRow& chunk : c.timing.chunks) {
     chunk.forward = any_phase();

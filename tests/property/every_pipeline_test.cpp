@@ -47,8 +47,7 @@ class EverySplit {
       own.training.global_batch = samples;
       for (const search::Candidate& found : search::exhaustive(own, evaluator_, {}).simulated) {
         of_.back()[samples].push_back(
-            {search::in_cluster(own, alone_.back(), case_.cluster.first_device(g), found.configuration).only_pipeline(),
-             found.iteration_ns});
+            {search::in_cluster(own, case_.cluster.first_device(g), found.configuration), found.iteration_ns});
         search::Configuration key = found.configuration;
         key.schedule.microbatches = 1;
         std::int64_t& known = before[canonical_text(key.strategy, key.schedule)];
