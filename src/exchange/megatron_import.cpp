@@ -437,7 +437,10 @@ class MegatronReader {
     if (backend == "unfused" || backend == "local") out_.engine = "megatron-core-unfused";
   }
 
-  void option(std::string_view name) { out_.engine += cat("+", name); }
+  void option(std::string_view name) { options_.emplace_back(name); }
+  [[nodiscard]] bool chosen(const std::string& option) const {
+    return std::find(options_.begin(), options_.end(), option) != options_.end();
+  }
   void options() {
     const bool experts = out_.strategy.ep > 1;
     const std::string dispatcher = in_.word("moe_token_dispatcher_type", {"allgather", "alltoall", "flex", "alltoall_seq"},
@@ -446,10 +449,19 @@ class MegatronReader {
     if (dispatcher == "flex" || deep) option("flex-dispatcher");
     if (dispatcher == "allgather" && experts)
       in_.fail("moe_token_dispatcher_type", "allgather", "alltoall or flex: all-gathers of tokens cannot be priced here");
-    if (in_.flag("overlap_moe_expert_parallel_comm", false, "exchanges of experts during compute")) option("overlap-experts");
     graphs();
-    if (in_.flag("grad_reduce_in_bf16", false, "gradients in bf16")) option("bf16-gradients");
     moments();
+    flagged_options();
+    for (const EngineOption& known : find_engine("megatron-core")->options)
+      if (chosen(known.name)) out_.engine += cat("+", known.name);
+  }
+  /// Switches on each option whose flags the file has (data/engines.yaml). Flags that several options share were read
+  /// before.
+  void flagged_options() {
+    for (const EngineOption& candidate : find_engine("megatron-core")->options) {
+      if (candidate.flags.empty() || chosen(candidate.name)) continue;
+      if (in_.flags(candidate.flags, cat("option ", candidate.name))) option(candidate.name);
+    }
   }
   /// Adam's moments have the types that the flags of an option write (data/engines.yaml).
   void moments() {
@@ -482,6 +494,7 @@ class MegatronReader {
   SettingReader in_;
   std::vector<ShellScript::Source> sources_;
   ImportedConfiguration out_;
+  std::vector<std::string> options_;  ///< engine options that the flags switch on
   std::int64_t layers_ = 0;
 };
 

@@ -60,6 +60,16 @@ std::string first_number(const std::string& text) {
   return first == std::string::npos ? "" : text.substr(first, text.find_first_not_of("0123456789", first) - first);
 }
 
+/// Returns the setting that a flag of a command makes: "--exp-avg-dtype bf16", "--no-rope-fusion".
+Setting setting_of_flag(const KeyTable& table, std::string_view written) {
+  ESPALIER_CHECK(written.starts_with("--"));
+  const std::size_t space = std::min(written.find(' '), written.size());
+  const std::string_view value = written.substr(std::min(space + 1, written.size()));
+  Setting out{plain_key(written.substr(0, space)), value.empty() ? "True" : std::string(value)};
+  name_by_row(table, out);
+  return out;
+}
+
 int rank_of(ImportedKey::Kind kind) {
   switch (kind) {
     case ImportedKey::Kind::read: return 0;
@@ -290,6 +300,33 @@ std::string SettingReader::text(std::string_view key, const std::string& fallbac
   }
   note_read(*setting, cat(meaning, " ", shortened(setting->value)));
   return setting->value;
+}
+
+bool SettingReader::listed(std::string_view key) const {
+  return std::any_of(keys_.begin(), keys_.end(), [&](const ImportedKey& k) { return k.key == key; });
+}
+
+bool SettingReader::has_value(const Setting& wanted) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) {
+    return e.setting.key == wanted.key && !e.ignored && same_value(e.setting.value, wanted.value);
+  });
+}
+
+bool SettingReader::flags(const std::vector<std::string>& flags, std::string_view meaning) {
+  ESPALIER_CHECK(!flags.empty() && !meaning.empty());
+  std::vector<Setting> wanted;
+  for (const std::string& written : flags) wanted.push_back(setting_of_flag(table_, written));
+  const bool all = std::all_of(wanted.begin(), wanted.end(), [&](const Setting& s) { return has_value(s); });
+  for (const Setting& setting : wanted) {
+    if (listed(setting.key)) continue;  // it also has a meaning of its own
+    const KeyRow* row = table_.find(setting.key);
+    const bool reads = row != nullptr && row->verdict == KeyRow::Verdict::reads;
+    if (reads && row->type == "flag")
+      (void)flag(setting.key, false, meaning);
+    else if (reads || all)
+      (void)text(setting.key, row == nullptr ? "" : row->default_value, meaning);
+  }
+  return all;
 }
 
 void SettingReader::pass_over(std::string_view key, std::string_view why) {

@@ -71,6 +71,9 @@ class SettingReader {
   std::string word(std::string_view key, const std::vector<std::string>& choices, const std::string& fallback,
                    std::string_view meaning);
   std::string text(std::string_view key, const std::string& fallback, std::string_view meaning);
+  /// Returns whether the file has all of `flags`, each written with its value: "--exp-avg-dtype bf16". It takes and
+  /// lists them then. Otherwise it takes those whose rows state that they are read; the dictionary judges the rest.
+  bool flags(const std::vector<std::string>& flags, std::string_view meaning);
   /// Returns the setting's value as a whole number. Records an error for any other value.
   std::int64_t number_of(const Setting& setting, std::int64_t low, std::int64_t high);
   /// Lists a key that was read elsewhere or follows from other keys.
@@ -108,6 +111,8 @@ class SettingReader {
     std::vector<std::string> names = {};  ///< names of the shell that would fix it
   };
   Entry* entry(std::string_view key);
+  [[nodiscard]] bool listed(std::string_view key) const;
+  [[nodiscard]] bool has_value(const Setting& wanted) const;
   const Setting* take(std::string_view key, bool auto_is_a_value);
   void guarded(const Setting& setting);
   void note_read(const Setting& setting, const std::string& meaning);
