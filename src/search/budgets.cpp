@@ -12,15 +12,15 @@ std::vector<BudgetRow> rows_of(const Budgets&... all) {
 }  // namespace
 
 std::vector<BudgetRow> budgets() {
-  return rows_of(kMostAcrossPrices, kMostPartPrices, kMostPartDevices, kMostFewerGroups, kMostNodeParts, kMostAcrossSets,
-                 kMostAcrossChoices, kMostRefinedPrices, kTriedOfJoined, kMostPipelineGroups, kMostColumns, kMostExactSearches,
-                 kMostExactChoices, kMostMissing, kMostSampleCells, kMostCombinations, kMostJudged, kMostSplits, kImprovedSplits,
-                 kMostEnumerated, kMostPipelineSets, kMostClosing, kMostSplitChoices, kSplitRounds, kJudgedOfUnequal,
-                 kMostGroupParts, kMostReplicaPlans, kMostReplicaGroups, kMostReplicaSplits, kMostUnitSets, kMostUnits,
-                 kMostChains, kKeptGrouped, kKeptOfShape, kRefinedGrouped, kRefinedZeroBubble, kRepairedGrouped, kMostChanges, kMostLooked,
-                 kMostClosingPasses, kMostNodeSets, kMostOrders, kMostLayerwiseChunks, kLayerStarts, kStartTries,
-                 kStartInstructions, kAnswerTries, kAnswerInstructions, kBoundaryRounds, kPartitionStates, kFrontierStates,
-                 kIncumbentProbes);
+  return rows_of(kMostAcrossPrices, kMostModulePrices, kMostPartPrices, kMostPartDevices, kMostFewerGroups, kMostNodeParts,
+                 kMostAcrossSets, kMostAcrossChoices, kMostRefinedPrices, kTriedOfJoined, kMostPipelineGroups, kMostColumns,
+                 kMostExactSearches, kMostExactChoices, kMostMissing, kMostSampleCells, kMostCombinations, kMostJudged,
+                 kMostSplits, kImprovedSplits, kMostEnumerated, kMostPipelineSets, kMostClosing, kMostSplitChoices, kSplitRounds,
+                 kJudgedOfUnequal, kMostGroupParts, kMostReplicaPlans, kMostReplicaGroups, kMostReplicaSplits, kMostUnitSets,
+                 kMostUnits, kMostChains, kKeptGrouped, kKeptOfShape, kRefinedGrouped, kRefinedZeroBubble, kRepairedGrouped,
+                 kMostChanges, kMostLooked, kMostClosingPasses, kMostNodeSets, kMostOrders, kMostLayerwiseChunks, kLayerStarts,
+                 kStartTries, kStartInstructions, kAnswerTries, kAnswerInstructions, kBoundaryRounds, kPartitionStates,
+                 kFrontierStates, kIncumbentProbes);
 }
 
 }  // namespace espalier::search

@@ -20,6 +20,8 @@ struct Budget {
 };
 
 inline constexpr Budget<std::int64_t> kMostAcrossPrices{"most-across-prices", 6'000, "priced plans across node groups", true};
+inline constexpr Budget<std::int64_t> kMostModulePrices{
+    "most-module-prices", 6'000, "priced plans across node groups with sets of recomputed modules, after those without", true};
 inline constexpr Budget<std::int64_t> kMostPartPrices{"most-part-prices", 12'000,
                                                       "priced plans across node groups on parts of the cluster", true};
 inline constexpr Budget<std::size_t> kMostNodeParts{"most-node-parts", 64, "parts of node groups searched for uneven replicas",

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/invariant.h"
 #include "base/parallel.h"
@@ -84,19 +85,25 @@ class WholeClusterSearch {
 
   [[nodiscard]] Across across(const NodeSet& nodes) const;
   void search(const NodeSet& nodes);
+  void search_layers(Across& across, const std::vector<BoundedConfiguration>& layers);
+  /// Runs a search of layer choices with sets of recomputed modules, which has prices and choices of its own.
+  template <class Search>
+  void with_modules(const Across& across, std::int64_t share, Search search);
   /// Searches the micro-batches, rank orders and schedules of the best plan, which limits may have left out.
   void refine_best();
   /// Searches the plans with the degrees and devices of the best plan.
   void search_degrees();
   /// Tries configurations in all orders of the groups of a part.
   void try_orders(const NodeSet& part, const std::vector<Configuration>& configurations);
+  void refine(Across& across, const Configuration& best, bool modules);
   void search_orders(const NodeSet& part, std::int64_t joined_ns, std::int64_t last);
   void search_schedules(Across& across, std::vector<BoundedConfiguration> schedules);
   /// Returns a lower bound of the plans on a set's nodes, under the best of its networks. It also bounds the plans of
   /// the set that a limit leaves out.
   std::int64_t joined_bound(const NodeSet& nodes);
   void try_all(const NodeSet& nodes, const std::vector<Candidate>& candidates);
-  [[nodiscard]] std::vector<BoundedConfiguration> layer_choices(Across& across);
+  /// Returns the layer choices with or without a set of recomputed modules.
+  [[nodiscard]] std::vector<BoundedConfiguration> layer_choices(Across& across, bool modules);
   [[nodiscard]] std::vector<BoundedConfiguration> schedule_choices(Across& across, const Configuration& layers);
   [[nodiscard]] std::int64_t compute_bound(const Across& across, const Configuration& c, bool split);
   void search_schedule(Across& across, const Configuration& schedule);
@@ -122,6 +129,8 @@ class WholeClusterSearch {
   NodeSet best_nodes_;
   std::int64_t own_best_ns_ = INT64_MAX;
   std::int64_t priced_ = 0, most_prices_ = kMostAcrossPrices;
+  /// Counts plans with sets of recomputed modules, which have a budget of their own.
+  std::int64_t module_prices_ = 0, module_choices_ = 0;
   std::int64_t joined_ns_ = 0;        ///< bound of the set that is being searched: no plan of it takes less
   bool joined_broken_ = false;        ///< some plan does
   std::int64_t left_ns_ = INT64_MAX;  ///< least bound of everything not examined
@@ -167,10 +176,12 @@ std::int64_t WholeClusterSearch::compute_bound(const Across& across, const Confi
   return static_cast<std::int64_t>(most * static_cast<double>(c.schedule.microbatches));
 }
 
-std::vector<BoundedConfiguration> WholeClusterSearch::layer_choices(Across& across) {
+std::vector<BoundedConfiguration> WholeClusterSearch::layer_choices(Across& across, bool modules) {
   std::vector<BoundedConfiguration> out;
+  const std::int64_t others = modules ? out_.bounded - module_choices_ : module_choices_;
   across.space.layer_group([&](const Configuration& c) {
-    if (out_.bounded >= static_cast<std::int64_t>(kMostAcrossChoices)) {
+    if (c.strategy.recompute.modules.any() != modules) return;
+    if (out_.bounded - others >= static_cast<std::int64_t>(kMostAcrossChoices)) {
       leave(1);
       return;
     }
@@ -310,10 +321,27 @@ WholeClusterSearch::Across WholeClusterSearch::across(const NodeSet& nodes) cons
 }
 
 void WholeClusterSearch::search(const NodeSet& nodes) {
+  constexpr std::int64_t kShare = 2;  // an order takes half of the prices that are left
   Across across = this->across(nodes);
+  search_layers(across, layer_choices(across, false));
+  with_modules(across, kShare, [&] { search_layers(across, layer_choices(across, true)); });
+}
+
+template <class Search>
+void WholeClusterSearch::with_modules(const Across& across, std::int64_t share, Search search) {
+  const std::vector<Recompute>& choices = across.space.layer_recomputes();
+  if (std::none_of(choices.begin(), choices.end(), [](const Recompute& how) { return how.modules.any(); })) return;
+  const std::int64_t most = most_prices_, priced = std::exchange(priced_, module_prices_), bounded = out_.bounded;
+  most_prices_ = priced_ + (kMostModulePrices - priced_) / share;
+  search();
+  module_prices_ = std::exchange(priced_, priced);
+  module_choices_ += out_.bounded - bounded;
+  most_prices_ = most;
+}
+
+void WholeClusterSearch::search_layers(Across& across, const std::vector<BoundedConfiguration>& layers) {
   // Bounds of schedule choices include the network, those of layer choices do not. So schedule choices are taken in
   // the order of their bounds over all layer choices, until half of the remaining prices are used.
-  const std::vector<BoundedConfiguration> layers = layer_choices(across);
   const std::int64_t enough = priced_ + (most_prices_ - priced_) / 2;
   std::size_t next = 0;
   while (next < layers.size()) {
@@ -415,23 +443,31 @@ void WholeClusterSearch::refine_best() {
 
 void WholeClusterSearch::search_degrees() {
   Across across = this->across(NodeSet(best_nodes_));
+  const Configuration best = *best_;
+  const std::int64_t before = left_ns_;
+  joined_ns_ = 0;  // it bounds the last part, not this one
+  refine(across, best, false);
+  with_modules(across, 1, [&] { refine(across, best, true); });
+  left_ns_ = before;  // these plans are behind the bounds of the parts
+}
+
+/// Searches the layer choices with the degrees of the best plan, with or without a set of recomputed modules.
+void WholeClusterSearch::refine(Across& across, const Configuration& best, bool modules) {
   const auto degrees = [](const Configuration& c) {
     return std::array{c.schedule.stages, c.strategy.tp, c.strategy.cp, c.strategy.dp, c.strategy.ep};
   };
-  std::vector<BoundedConfiguration> schedules;
-  const std::array near = degrees(*best_);
   std::vector<Configuration> layers;
   across.space.layer_group([&](const Configuration& c) {
-    if (degrees(c) == near && across.space.leaves(c) > 0) layers.push_back(c);
+    const bool wanted = c.strategy.recompute.modules.any() == modules && degrees(c) == degrees(best);
+    if (wanted && across.space.leaves(c) > 0) layers.push_back(c);
   });
+  std::vector<BoundedConfiguration> schedules;
   for (const Configuration& c : layers) {
     if (stopped()) break;
     const std::vector<BoundedConfiguration> own = schedule_choices(across, c);
     schedules.insert(schedules.end(), own.begin(), own.end());
   }
-  const std::int64_t before = left_ns_;
   search_schedules(across, std::move(schedules));
-  left_ns_ = before;  // these plans are behind the bounds of the parts
 }
 
 PhaseOutcome WholeClusterSearch::run() {

@@ -97,5 +97,25 @@ TEST(EveryAcross, TheSearchFindsTheBestOfAllPartsAndOrders) {
   EXPECT_GE(closed * 2, with_answer);  // the rest has more plans than the phase prices
 }
 
+// Plans with sets of recomputed modules have prices of their own, so that a larger space never has a slower answer.
+TEST(EveryAcross, SetsOfModulesTakeNoPricesOfOtherPlans) {
+  const std::string text = cat("{groups: [", group(2, 8, device("fast", 300, 24)), ", ", group(2, 8, device("slow", 150, 16)),
+                               "], inter_group: {bandwidth: 100Gb/s, latency: 5us}}");
+  const auto best_ns = [&](bool sets) {
+    Case c(16, text, 256);
+    c.problem.training.sequence.main = 2048;
+    if (sets)
+      c.problem.space.allow(Dimension::recompute,
+                            {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full, kModuleSets});
+    planner::SimulatedEvaluator evaluator(1);
+    const search::PhaseOutcome found = search::whole_cluster(c.problem, evaluator, 0, {});
+    std::printf("%s: %lld ns of %lld plans, none below %lld ns\n", sets ? "with sets of modules" : "without",
+                static_cast<long long>(found.best ? found.best->iteration_ns : 0), static_cast<long long>(found.simulations),
+                static_cast<long long>(found.lower_bound_ns));
+    return found.best ? found.best->iteration_ns : INT64_MAX;
+  };
+  EXPECT_LE(best_ns(true), best_ns(false));
+}
+
 }  // namespace
 }  // namespace espalier::property::every_across_test
