@@ -124,7 +124,27 @@ TEST(MegatronExport, OptionsAreWrittenAndReadAsTheirFlags) {
     ASSERT_TRUE(read) << option.name << ": " << read.error().message();
     EXPECT_EQ(read->engine, job.engine);
   }
-  EXPECT_EQ(with_flags, 6);
+  EXPECT_EQ(with_flags, 7);
+}
+
+// Transformer Engine's kernel of the loss keeps 2 bytes a logit. Megatron's own keeps 4 and takes 6 while it runs; its
+// fused form (native) has no option.
+TEST(MegatronExport, TheFusedLossIsAnOption) {
+  const std::string flags =
+      "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 128 --micro-batch-size 1 --vocab-size 1000 --bf16 "
+      "--cross-entropy-loss-fusion ";
+  const auto engine = [&](const std::string& kernel) {
+    ConfigurationRequest request{"launch.sh", flags + kernel, 8, {}, 0, 0, 0, "", nullptr};
+    const auto read = find_configuration_format("megatron-args")->read(request);
+    return read ? read->engine : read.error().message();
+  };
+  EXPECT_EQ(engine("--cross-entropy-fusion-impl te"), "megatron-core+fused-loss");
+  EXPECT_EQ(engine("--cross-entropy-fusion-impl native"), "megatron-core");
+  EXPECT_EQ(engine(""), "megatron-core");
+  const EngineModel &fused = *find_engine("megatron-core+fused-loss"), &bridge = *find_engine("megatron-bridge");
+  EXPECT_EQ(fused.memory.loss.saved + fused.memory.loss.forward + fused.memory.loss.backward, 2);
+  EXPECT_EQ(fused.kernels.loss_forward_bytes, bridge.kernels.loss_forward_bytes);
+  EXPECT_LT(fused.kernels.loss_forward_bytes, find_engine("megatron-core")->kernels.loss_forward_bytes);
 }
 
 TEST(MegatronExport, AllBlocksRecomputedAreUniform) {
