@@ -63,7 +63,7 @@ def record(row: dict) -> dict:
         "recompute": RECOMPUTE[row["recompute"]], "microbatch": row["samples"], "global_batch": row["samples"] * ranks,
         "precision": "bf16", "framework": "torchtitan (FSDP2)", "status": "ok", "measured": measured,
         "config_source": "scripts/measure/steps.py, scripts/measure/decoder.py", "notes": row["case"], "extra": {"mem_unit": "GiB"},
-        "techniques": ["compile"] if compiled else [], "curated": {"techniques": {"compile": "steps.py"} if compiled else {}},
+        "techniques": ["compile"] if compiled else [],
     }
 
 

@@ -92,6 +92,9 @@ class Mapper {
   /// Builds the model. With a stated parameter count, embeddings are tied or separate, whichever comes closer to it.
   void build_model(DecoderShape s);
   void map_training();
+  void map_adapters();
+  /// Maps the words about the trained weights; without words, the framework's default.
+  void map_precision(std::string precision);
   /// Maps sequences that share samples, where each attends to itself.
   void map_packed();
   /// Maps encoders trained on masked tokens, whose head sees only those.

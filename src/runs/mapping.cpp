@@ -15,6 +15,7 @@
 #include "plan/engine.h"
 #include "plan/rules.h"
 #include "runs/mapper.h"
+#include "runs/record_facts.h"
 #include "runs/record_words.h"
 
 namespace espalier::runs {
@@ -144,7 +145,7 @@ void Mapper::choose_framework() {
   const std::string details = cat(r_.framework, " ", r_.precision, r_.techniques.compile ? " torch.compile" : "");
   for (const job::FrameworkDefault& f : all_.frameworks) {
     if (!job::mentions(r_.framework, f.match) || (!f.gpu.empty() && !job::mentions(r_.gpu.type, f.gpu))) continue;
-    if (!f.with.empty() && !says(details, f.with)) continue;
+    if (!f.with.empty() && !says(details, f.with, record_dictionary().denied)) continue;
     framework_ = &f;
     break;
   }
@@ -254,7 +255,7 @@ void Mapper::choose_memory() {
   }
   if (!r_.measured.memory_rank.empty()) run_.memory_rank = base::lower(r_.measured.memory_rank);
   const std::string& words = r_.measured.memory_kind;
-  if (const auto kind = read_memory_words(words))
+  if (const auto kind = read_memory_words(words, record_dictionary()))
     run_.memory_kind = to_string(*kind);
   else if (!words.empty())
     unknown_memory("memory kind", words);
@@ -298,19 +299,26 @@ void Mapper::map_training() {
   map_masked_tokens();
   map_packed();
   t.global_batch = count(r_.global_batch, "global_batch");
-  if (r_.techniques.lora) {
-    if (r_.adapter.targets.empty()) return skip("adapter missing", "LoRA without the rank and the targets of its adapters");
-    const std::int64_t rank = count(r_.adapter.rank, "adapter.rank");
-    if (skip_) return;
-    if (rank > kMostRank) return skip("unknown adapters", "a rank above 65536");
-    t.adapter.rank = static_cast<std::int32_t>(rank);
-    t.adapter.targets = r_.adapter.targets;
-    if (!r_.adapter.source.empty())
-      used("trained weights", cat("adapters of rank ", rank, " on ", t.adapter.targets.front()), r_.adapter.source);
-    if (Status status = mark_trained(run_.job.model, t, "training"); !status.ok())
-      return skip("unknown adapters", status.error().found);
-  }
-  std::string precision = base::lower(r_.precision);
+  if (r_.techniques.lora) map_adapters();
+  if (skip_) return;
+  map_precision(base::lower(r_.precision));
+}
+
+void Mapper::map_adapters() {
+  Training& t = run_.job.training;
+  if (r_.adapter.targets.empty()) return skip("adapter missing", "LoRA without the rank and the targets of its adapters");
+  const std::int64_t rank = count(r_.adapter.rank, "adapter.rank");
+  if (skip_) return;
+  if (rank > kMostRank) return skip("unknown adapters", "a rank above 65536");
+  t.adapter.rank = static_cast<std::int32_t>(rank);
+  t.adapter.targets = r_.adapter.targets;
+  if (!r_.adapter.source.empty())
+    used("trained weights", cat("adapters of rank ", rank, " on ", t.adapter.targets.front()), r_.adapter.source);
+  if (Status status = mark_trained(run_.job.model, t, "training"); !status.ok()) skip("unknown adapters", status.error().found);
+}
+
+void Mapper::map_precision(std::string precision) {
+  Training& t = run_.job.training;
   if (precision.empty()) {
     const auto* d = framework_default("precision");
     if (!d) return skip("precision missing");

@@ -321,27 +321,6 @@ PrecisionReading read_precision_words(std::string_view words) {
   return out;
 }
 
-// ---- memory -------------------------------------------------------------------------------------------------------
-
-std::string_view to_string(MemoryKind kind) {
-  switch (kind) {
-    case MemoryKind::allocated: return "allocated";
-    case MemoryKind::reserved: return "reserved";
-    case MemoryKind::device: break;
-  }
-  return "device";
-}
-
-std::optional<MemoryKind> read_memory_words(std::string_view words) {
-  const std::string small = base::lower(words);
-  if (small == to_string(MemoryKind::device)) return MemoryKind::device;
-  for (const std::string_view word : {"nvidia-smi", "nvidia smi", "nvml", "rocm-smi"})
-    if (contains(small, word)) return MemoryKind::device;
-  if (contains(small, "reserved")) return MemoryKind::reserved;
-  if (contains(small, "alloc")) return MemoryKind::allocated;
-  return std::nullopt;
-}
-
 // ---- recomputation ------------------------------------------------------------------------------------------------
 
 bool recomputes_attention_alone(std::string_view words) {
@@ -363,28 +342,7 @@ bool recomputes_attention_alone(std::string_view words) {
   return true;
 }
 
-// ---- remarks ------------------------------------------------------------------------------------------------------
-
-bool says(std::string_view text, const std::vector<std::string>& words) {
-  const std::string small = base::lower(text);
-  const auto taken_back = [&](std::size_t at, std::size_t end) {
-    const std::string_view before = std::string_view(small).substr(at > 12 ? at - 12 : 0, std::min<std::size_t>(at, 12));
-    const std::string_view after = std::string_view(small).substr(end, 10);
-    for (const std::string_view no : {"no ", "not ", "non-", "without ", "w/o ", "not using ", "no-"}) {
-      const std::size_t length = no.size();
-      if (before.size() >= length && before.substr(before.size() - length) == no &&
-          (before.size() == length || !letter(before[before.size() - length - 1])))
-        return true;
-    }
-    for (const std::string_view off : {" off", "=off", ": off", "=false", ": false", "=0", " disabled", ": no"})
-      if (after.substr(0, off.size()) == off) return true;
-    return false;
-  };
-  for (const std::string& word : words)
-    for (std::size_t at = small.find(word); at != std::string::npos; at = small.find(word, at + 1))
-      if (!taken_back(at, at + word.size())) return true;
-  return false;
-}
+// ---- devices -------------------------------------------------------------------------------------------------------
 
 bool names_device(std::string_view text, std::string_view word) {
   const std::string small = base::lower(text);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interprets the free words of a measured run: its network, its pipeline schedule, its number format, the kind of the
-// measured memory. A reading either recognises the words or reports that it does not. A caller then skips the record
-// (or the figure) and names the words, because a guess would be reported as an error of the prediction.
+// Interprets the free words of a measured run: its network, its pipeline schedule, its number format. A reading either
+// recognises the words or reports that it does not. A caller then skips the record (or the figure) and names the words,
+// because a guess would be reported as an error of the prediction.
 //
 // Networks have the form rate [count ×] unit, per device or node:
 //   "8x50 GB/s" is 8 NICs of 400 Gb/s. A capital B is bytes, a small b is bits.
@@ -43,20 +43,9 @@ struct PrecisionReading {
 };
 PrecisionReading read_precision_words(std::string_view words);
 
-/// Describes how a peak was taken: tensors of the framework, its allocator's segments, or the whole device
-/// (nvidia-smi: with the context).
-enum class MemoryKind : std::uint8_t { allocated, reserved, device };
-std::string_view to_string(MemoryKind kind);
-/// Returns the kind; nullopt where the words name none.
-std::optional<MemoryKind> read_memory_words(std::string_view words);
-
 /// Returns true for "selective", "selective (per-op SAC)" and "selective: core_attn". Returns false for "selective
 /// (moe_act)", which recomputes something else.
 bool recomputes_attention_alone(std::string_view words);
-
-/// Returns whether `text` contains any of `words` (lower case), letter case ignored, without a negation such as
-/// "without torch.compile".
-bool says(std::string_view text, const std::vector<std::string>& words);
 
 /// Returns whether `text` contains `word` (lower case) as a separate word: "l4" is in "L4-24GB" and "8xL4", not in
 /// "L40" and not in "GL4".

@@ -96,27 +96,11 @@ TEST(PrecisionWords, OtherFormatsAreNamed) {
   EXPECT_EQ(read_precision_words("bf16 (fp32 grad accumulation)").unknown, "");
 }
 
-TEST(MemoryWords, WhatTheToolCounts) {
-  EXPECT_EQ(read_memory_words("nvidia-smi, max over first/last node"), MemoryKind::device);
-  EXPECT_EQ(read_memory_words("peak memory = max over ranks of max RESERVED MB/1024"), MemoryKind::reserved);
-  EXPECT_EQ(read_memory_words("max over ranks of torch.cuda.max_memory_allocated (GiB)"), MemoryKind::allocated);
-  EXPECT_FALSE(read_memory_words("as shown"));
-}
-
 TEST(RecomputeWords, OtherModulesAreAnotherChoice) {
   for (const char* words : {"selective", "selective (per-op SAC)", "selective: core_attn", "selective (every 2 matmul)"})
     EXPECT_TRUE(recomputes_attention_alone(words)) << words;
   for (const char* words : {"selective (moe_act)", "selective mlp", "full", "selectively nothing", ""})
     EXPECT_FALSE(recomputes_attention_alone(words)) << words;
-}
-
-TEST(Says, WhatIsTakenBackIsNotSaid) {
-  EXPECT_TRUE(says("FSDP + torch.compile; seq 8192", {"torch.compile"}));
-  EXPECT_FALSE(says("FSDP without torch.compile", {"torch.compile"}));
-  EXPECT_FALSE(says("no LoRA, SFT", {"lora"}));
-  EXPECT_FALSE(says("torch.compile: off", {"torch.compile"}));
-  EXPECT_FALSE(says("compile=false", {"compile"}));
-  EXPECT_TRUE(says("casino LoRA", {"lora"}));
 }
 
 TEST(NamesDevice, WholeWords) {
@@ -132,8 +116,6 @@ RC_GTEST_PROP(RecordWords, AnyTextIsRead, (const std::string& text)) {
   (void)read_network_words(text, 8);
   (void)read_schedule_words(text);
   (void)read_precision_words(text);
-  (void)read_memory_words(text);
-  (void)says(text, {"a", "lora"});
   (void)names_device(text, "l4");
   RC_SUCCEED("read");
 }

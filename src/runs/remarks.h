@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the information of a record outside its configuration: the names in `techniques`, and typed values in `extra`.
-// Text is for people and is never searched. scripts/import_runs.py turns the text of a publication into fields
-// (docs/file-formats.md, "Measured runs").
+// A record without the list is read by runs/record_facts.h (docs/file-formats.md, "Measured runs").
 //
 //   lora       only adapters are trained (RunRecord::adapter)
 //   compile    torch.compile

@@ -24,14 +24,6 @@ TEST(Techniques, AListedRecordIsNotReadForWords) {
   EXPECT_EQ(two.unknown, "");
 }
 
-// A record without a list has no techniques, whatever its text says.
-TEST(Techniques, TextIsForPeople) {
-  const RunRecord r = record(
-      R"({"framework": "FSDP + torch.compile", "table": "LoRA results", "notes": "peak memory = max RESERVED; HSDP", "extra": {"compile": true}})");
-  EXPECT_FALSE(r.techniques.lora || r.techniques.hsdp || r.techniques.compile);
-  EXPECT_EQ(r.measured.memory_kind, "");
-}
-
 TEST(Techniques, OptionsOfEngines) {
   EXPECT_THAT(listed_techniques({"lora", "moe-graphs"}).options, testing::ElementsAre("moe-graphs"));
   EXPECT_EQ(listed_techniques({"lora", "moe-graphs"}).unknown, "");

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "runs/mixed_fields.h"
+#include "runs/record_facts.h"
 #include "runs/record_fields.h"
 #include "runs/remarks.h"
 
@@ -61,7 +62,6 @@ void read_configuration(const Fields& f, RunRecord& r) {
   r.precision = f.word("precision");
   r.schedule = f.word("schedule");
   r.framework = f.word("framework");
-  r.status = f.word("status");
 }
 
 void read_measured(const Fields& f, RunMeasurement& m) {
@@ -78,11 +78,22 @@ bool is_skipped_by(const std::string& status) {
   return !word.empty() && word != "ok" && word != "oom" && word != "crashed_or_oom";
 }
 
-void read_techniques(const Fields& f, RunRecord& r) {
-  r.techniques = runs::listed_techniques(f.names("techniques"));
+/// Reads techniques, adapters, release and kind of memory: from their fields, else from the record's text and `extra`.
+void read_facts(const Fields& f, const Node& root, RunRecord& r) {
+  const runs::RecordDictionary& dictionary = runs::record_dictionary();
+  const std::vector<std::string> listed = f.names("techniques");
+  r.techniques = runs::listed_techniques(f.find("techniques") != nullptr ? listed : runs::published_techniques(root, dictionary));
   const Fields adapter = f.child("adapter");
   r.adapter = {adapter.count("rank"), adapter.names("targets"), adapter.word("source")};
+  if (!r.adapter.rank && r.adapter.targets.empty()) r.adapter = runs::stated_adapter(root, dictionary).value_or(RunAdapter{});
+  if (r.adapter.rank || !r.adapter.targets.empty())
+    r.techniques.lora = true;
+  else if (r.techniques.lora)
+    r.adapter = runs::assumed_adapter(r.framework, dictionary).value_or(RunAdapter{});
   r.release = f.word("release");
+  if (r.release.empty()) r.release = runs::published_release(root, dictionary);
+  if (!r.measured.memory_kind.empty()) return;
+  if (const auto kind = runs::published_memory_kind(root, dictionary)) r.measured.memory_kind = to_string(*kind);
 }
 
 Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::string& where) {
@@ -94,6 +105,8 @@ Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::st
   if (r.id.empty()) r.id = "line " + std::to_string(line);
   r.source = f.word("source");
   r.table = f.word("table");
+  r.status = f.word("status");
+  if (is_skipped_by(r.status)) return r;  // whatever else it holds
   read_model(f.child("model"), r.model);
   r.model.config = beside(where, r.model.config);
   const Fields gpu = f.child("gpu");
@@ -106,17 +119,9 @@ Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::st
   runs::read_mixed(f, r);
   r.mixture.network.matrix = beside(where, r.mixture.network.matrix);
   runs::read_extra(root.find("extra"), r);
-  read_techniques(f, r);
-  if (status.ok()) return r;
-  // A row with such a status is skipped for it, whatever else it holds.
-  if (!is_skipped_by(r.status)) return status.error();
-  RunRecord skipped;
-  skipped.line = line;
-  skipped.id = r.id;
-  skipped.source = r.source;
-  skipped.table = r.table;
-  skipped.status = r.status;
-  return skipped;
+  read_facts(f, root, r);
+  if (!status.ok()) return status.error();
+  return r;
 }
 
 /// Returns a syntax error of a line, with the line of the file instead of the first one.

@@ -98,7 +98,7 @@ TEST(MapRun, APublishedRecipeSaysWhatARecordDoesNot) {
   EXPECT_EQ(engine_of(R"(, "release": "25.04")"), "megatron-bridge");  // before the first recipe
   EXPECT_EQ(engine_of(R"(, "release": "26.04")"), "megatron-bridge");  // the newest one has no options
   EXPECT_EQ(engine_of(R"(, "release": "new")"), "release unknown");
-  EXPECT_EQ(engine_of(R"(, "table": "25.09 container")"), "megatron-bridge");  // text is for people
+  EXPECT_EQ(engine_of(R"(, "table": "25.09 container, Pre-Training")"), "megatron-bridge+cuda-graphs");
   EXPECT_EQ(engine_of(R"(, "release": "25.09", "extra": {"recipe": {"moe_a2a_overlap": false}})"), "megatron-bridge");
 }
 
@@ -304,7 +304,7 @@ TEST(MapRun, AdaptersPublishedModelsAndCompiledRuns) {
   const Training trained = run_of(adapters(R"({"rank": 16, "targets": ["linear_qkv"]})")).job.training;
   EXPECT_EQ(trained.adapter.rank, 16);
   EXPECT_EQ(trained.adapter.targets, std::vector<std::string>{"linear_qkv"});
-  EXPECT_EQ(skipped(line(R"(, "techniques": ["lora"])")), "adapter missing");
+  EXPECT_EQ(skipped(adapters(R"({"rank": 8})")), "adapter missing");
   EXPECT_EQ(skipped(adapters(R"({"targets": ["linear_qkv"]})")), "adapter.rank missing");
   EXPECT_EQ(skipped(adapters(R"({"rank": 0, "targets": ["linear_qkv"]})")), "adapter.rank out of range");
   EXPECT_EQ(skipped(adapters(R"({"rank": 65537, "targets": ["linear_qkv"]})")), "unknown adapters");
@@ -354,15 +354,30 @@ TEST(MapRun, WordsThatAreNotUnderstoodSkipTheRecord) {
   EXPECT_EQ(skipped(replaced(line(), "\"none\"", "\"selective (moe_act)\"")), "mapped");
 }
 
-// A record is mapped from its fields; its text is for people.
+// A record that lists its techniques is mapped from its fields alone; that of another publisher also from its text.
 TEST(MapRun, ListedTechniquesDecideNotTheText) {
-  const std::string said = R"(, "table": "LoRA results", "notes": "torch.compile, activation CPU offload of 20 layers")";
-  EXPECT_EQ(run_of(line(said)).job.training.adapter.rank, 0);
-  EXPECT_EQ(run_of(replaced(line(said), "nanotron", "torchtitan (FSDP2)")).job.engine, "torchtitan");
+  const std::string said = R"(, "table": "LoRA results", "notes": "torch.compile")";
+  const auto titan_of = [](const std::string& text) { return run_of(replaced(text, "nanotron", "torchtitan (FSDP2)")); };
+  EXPECT_EQ(run_of(line(said)).job.training.adapter.rank, 8);
+  EXPECT_EQ(titan_of(line(said)).job.engine, "torchtitan-compile");
+  EXPECT_EQ(run_of(line(said + R"(, "techniques": [])")).job.training.adapter.rank, 0);
+  EXPECT_EQ(titan_of(line(said + R"(, "techniques": [])")).job.engine, "torchtitan");
+  EXPECT_EQ(skipped(line(R"(, "notes": "activation CPU offload of 20 layers")")), "outside the uniform space");
   EXPECT_EQ(skipped(line(R"(, "techniques": ["offload"])")), "outside the uniform space");
   EXPECT_EQ(skipped(line(R"(, "techniques": ["lora", "galore"])")), "technique unknown");
   const std::string titan = replaced(line(R"(, "techniques": ["compile"])"), "nanotron", "torchtitan (FSDP2)");
   EXPECT_EQ(run_of(titan).job.engine, "torchtitan-compile");
+}
+
+// Adapters that no field names are those of the framework's examples, and the answer names the assumption.
+TEST(MapRun, AssumedAdaptersAreNoted) {
+  const auto note_of = [](const std::string& text) {
+    for (const auto& note : run_of(text).defaults)
+      if (note.field == "trained weights") return note.value + ": " + note.source;
+    return std::string();
+  };
+  EXPECT_THAT(note_of(line(R"(, "techniques": ["lora"])")), testing::HasSubstr("rank 8 on linear_qkv: LoRA among"));
+  EXPECT_EQ(note_of(line(R"(, "techniques": ["lora"], "extra": {"lora": {"rank": 4, "targets": ["q_proj"]}})")), "");
 }
 
 TEST(MapRun, DevicesAreWholeWords) {

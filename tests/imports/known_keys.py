@@ -89,7 +89,8 @@ def table(path):
     return out
 
 
-TABLES = {path.stem: table(path) for path in sorted((ROOT / "data" / "dictionary").glob("*.yaml"))}
+FILES = sorted(path for path in (ROOT / "data" / "dictionary").glob("*.yaml") if path.stem != "records")
+TABLES = {path.stem: table(path) for path in FILES}
 
 
 def verdict_of(row):
