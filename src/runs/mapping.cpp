@@ -299,9 +299,15 @@ void Mapper::map_training() {
   map_masked_tokens();
   map_packed();
   t.global_batch = count(r_.global_batch, "global_batch");
+  const FrozenReading weights = read_frozen_words(r_.precision, record_dictionary());
   if (r_.techniques.lora) map_adapters();
   if (skip_) return;
-  map_precision(base::lower(r_.precision));
+  if (!weights.unknown.empty())
+    return skip("type of frozen weights unknown", cat(weights.unknown, ": training.adapter.quantize_base has nf4 and int8"));
+  if (weights.type != FrozenType::compute && !t.adapter.any()) return skip("frozen weights without adapters", r_.precision);
+  t.adapter.base = weights.type;
+  if (!weights.note.empty()) used("frozen weights", std::string(to_string(weights.type)), weights.note);
+  map_precision(weights.precision);
 }
 
 void Mapper::map_adapters() {

@@ -96,6 +96,18 @@ void read_memory(Reader& in, RecordDictionary& out) {
   memory.finish();
 }
 
+void read_frozen(Reader& in, RecordDictionary& out) {
+  Reader frozen = in.child("frozen", true);
+  out.frozen_after = words_of(frozen, "after");
+  frozen.each("types", true, [&](Reader& row) {
+    const auto type = static_cast<FrozenType>(row.optional_choice(
+        "base", {to_string(FrozenType::compute), to_string(FrozenType::nf4), to_string(FrozenType::int8)}, 0));
+    out.frozen.push_back({base::lower(row.required_string("word")), type, row.optional_string("note", "")});
+    finish_row(row);
+  });
+  frozen.finish();
+}
+
 }  // namespace
 
 std::string_view to_string(MemoryKind kind) {
@@ -124,6 +136,7 @@ Result<RecordDictionary> read_record_dictionary(std::string_view yaml, const std
     finish_row(row);
   });
   read_memory(in, out);
+  read_frozen(in, out);
   finish_row(in);
   if (!sink.ok()) return sink.first().error();
   return out;

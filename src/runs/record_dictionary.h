@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/document.h"
+#include "espalier/plan.h"
 #include "espalier/result.h"
 
 namespace espalier::runs {
@@ -55,6 +56,11 @@ struct RecordDictionary {
     MemoryKind kind = MemoryKind::allocated;
     std::vector<std::string> words;
   };
+  struct FrozenWord {
+    std::string word;
+    FrozenType type = FrozenType::compute;
+    std::string note;  ///< names the part that a job lacks; empty: none
+  };
   Denied denied;
   std::vector<Words> techniques;
   std::vector<Switch> switches;
@@ -63,6 +69,8 @@ struct RecordDictionary {
   std::vector<Release> releases;
   std::vector<std::string> memory_clauses;
   std::vector<MemoryWords> memory;
+  std::vector<std::string> frozen_after;
+  std::vector<FrozenWord> frozen;
 };
 
 /// Reads a dictionary, all words in lower case. Fails (bad_input) for an unknown key, and for a condition without a

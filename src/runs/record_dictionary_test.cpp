@@ -38,6 +38,7 @@ TEST(RecordDictionary, AFaultNamesItsRow) {
   EXPECT_THAT(fault("words: [hsdp]", "words: [1]"), HasSubstr("a list of words"));
   EXPECT_THAT(fault("rank: 8", "rank: 0"), HasSubstr("$.assumed[0].rank"));
   EXPECT_THAT(fault("kind: reserved", "kind: held"), HasSubstr("$.memory.kinds[1].kind"));
+  EXPECT_THAT(fault("base: nf4", "base: int4"), HasSubstr("$.frozen.types[0].base"));
   EXPECT_THAT(fault("record-dictionary/1", "record-dictionary/2"), HasSubstr("$.schema"));
   EXPECT_THAT(fault("digits: 2", "numbers: 2"), HasSubstr("numbers"));
   EXPECT_EQ(fault("digits: 2", "digits: 4"), "");

@@ -184,4 +184,27 @@ std::optional<MemoryKind> published_memory_kind(const Node& record, const Dictio
   return read_memory_words(about, dictionary);
 }
 
+FrozenReading read_frozen_words(std::string_view precision, const Dictionary& dictionary) {
+  const std::string small = base::lower(precision);
+  for (const std::string& marker : dictionary.frozen_after) {
+    const std::size_t at = small.find(marker);
+    if (at == std::string::npos) continue;
+    FrozenReading out;
+    out.precision = small.substr(0, at == 0 ? 0 : small.find_last_not_of(" ,;(", at - 1) + 1);
+    const std::string rest = small.substr(std::min(small.find_first_not_of(' ', at + marker.size()), small.size()));
+    std::size_t end = 0;
+    while (end < rest.size() && is_alnum(rest[end])) ++end;
+    const auto known = std::find_if(dictionary.frozen.begin(), dictionary.frozen.end(),
+                                    [&](const auto& row) { return row.word == rest.substr(0, end); });
+    if (known == dictionary.frozen.end()) {
+      out.unknown = rest.empty() ? marker : rest;
+      return out;
+    }
+    out.type = known->type;
+    out.note = known->note;
+    return out;
+  }
+  return {small, FrozenType::compute, "", ""};
+}
+
 }  // namespace espalier::runs

@@ -35,4 +35,13 @@ std::optional<MemoryKind> read_memory_words(std::string_view words, const Record
 /// Returns the kind of memory in those clauses of the notes that are about memory.
 std::optional<MemoryKind> published_memory_kind(const base::Node& record, const RecordDictionary& dictionary);
 
+struct FrozenReading {
+  std::string precision;  ///< words about the trained weights; all words where none are about frozen ones
+  FrozenType type = FrozenType::compute;
+  std::string note;     ///< names the part that a job lacks
+  std::string unknown;  ///< the words of a type that no row has
+};
+/// Reads a precision such as "bf16, frozen weights nf4".
+FrozenReading read_frozen_words(std::string_view precision, const RecordDictionary& dictionary);
+
 }  // namespace espalier::runs

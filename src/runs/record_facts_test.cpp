@@ -157,6 +157,23 @@ TEST(MemoryWords, InTheClausesOfNotesAboutMemory) {
   EXPECT_FALSE(published_memory_kind(node(R"({"notes": 5})"), dictionary()));
 }
 
+TEST(FrozenWords, TheTypeBehindThePrecision) {
+  const auto read = [](const char* words) { return read_frozen_words(words, dictionary()); };
+  EXPECT_EQ(read("bf16, frozen weights nf4").precision, "bf16");
+  EXPECT_EQ(read("bf16, frozen weights nf4").type, FrozenType::nf4);
+  EXPECT_EQ(read("FP16 (frozen base int8)").precision, "fp16");
+  EXPECT_EQ(read("FP16 (frozen base int8)").type, FrozenType::int8);
+  EXPECT_EQ(read("fp16, frozen weights int4 (GPTQ)").type, FrozenType::nf4);
+  EXPECT_THAT(read("fp16, frozen weights int4 (GPTQ)").note, testing::HasSubstr("no int4"));
+  EXPECT_EQ(read("fp16, frozen weights nf4").note, "");
+  EXPECT_EQ(read("fp16, frozen weights FP6 (any)").unknown, "fp6 (any)");
+  EXPECT_EQ(read("frozen weights nf4").precision, "");
+  EXPECT_EQ(read("bf16, frozen weights").unknown, "frozen weights");
+  EXPECT_EQ(read("bf16, frozen weights bf16").type, FrozenType::compute);
+  EXPECT_EQ(read("bf16, frozen weights bf16").unknown, "");
+  EXPECT_EQ(read("bf16+fp8(hybrid)").precision, "bf16+fp8(hybrid)");
+}
+
 // A field that states a fact comes before the text.
 TEST(Facts, FieldsComeFirst) {
   const RunRecord listed = record(
@@ -202,6 +219,8 @@ RC_GTEST_PROP(Published, AnyTextIsRead, (const std::string& text)) {
   RC_ASSERT(listed_techniques(published_techniques(any, dictionary())).unknown.empty());
   (void)published_release(any, dictionary());
   (void)published_memory_kind(any, dictionary());
+  (void)read_frozen_words(text, dictionary());
+  (void)read_frozen_words("bf16, frozen weights " + text, dictionary());
   RC_ASSERT(assumed_adapter(text, dictionary()).has_value());
 }
 

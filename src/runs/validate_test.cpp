@@ -380,6 +380,23 @@ TEST(MapRun, AssumedAdaptersAreNoted) {
   EXPECT_EQ(note_of(line(R"(, "techniques": ["lora"], "extra": {"lora": {"rank": 4, "targets": ["q_proj"]}})")), "");
 }
 
+TEST(MapRun, TheTypeOfFrozenWeights) {
+  const auto with = [](const char* words, const char* techniques) {
+    return replaced(line(techniques), "bf16 (fp32 grad accumulation)", words);
+  };
+  const char* adapters = R"(, "extra": {"lora": {"rank": 16, "targets": ["q_proj", "v_proj"]}})";
+  const Training trained = run_of(with("bf16, frozen weights nf4", adapters)).job.training;
+  EXPECT_EQ(trained.precision, Precision::bf16);
+  EXPECT_EQ(trained.adapter.base, FrozenType::nf4);
+  EXPECT_EQ(run_of(with("bf16, frozen weights int8", adapters)).job.training.adapter.base, FrozenType::int8);
+  EXPECT_EQ(run_of(with("bf16", adapters)).job.training.adapter.base, FrozenType::compute);
+  const MappedRun gptq = run_of(with("fp16, frozen weights int4 (GPTQ)", adapters));
+  EXPECT_TRUE(std::any_of(gptq.defaults.begin(), gptq.defaults.end(), [](const auto& d) { return d.field == "frozen weights"; }));
+  EXPECT_EQ(skipped(with("fp16, frozen weights fp6", adapters)), "type of frozen weights unknown");
+  EXPECT_EQ(skipped(with("bf16, frozen weights nf4", "")), "frozen weights without adapters");
+  EXPECT_EQ(skipped(with("nvfp4, frozen weights nf4", adapters)), "precision unknown");
+}
+
 TEST(MapRun, DevicesAreWholeWords) {
   const auto device = [](const char* type, const char* gigabytes) {
     return replaced(replaced(line(), "\"H100\"", std::string("\"") + type + "\""), "\"mem_gb\": 80",
