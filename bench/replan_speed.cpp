@@ -17,21 +17,21 @@ using namespace espalier;
 
 constexpr std::size_t kTurns = 5;
 
-struct adapt::Change {
+struct Change {
   const char* name;
   double bandwidth;  ///< factor on the levels between nodes
   double memory;     ///< share of the usable memory
   std::int64_t nodes_divisor;
 };
 
-constexpr std::array<adapt::Change, 6> kChanges = {{{"half the bandwidth between nodes", 0.5, 1, 1},
-                                                    {"0.8 of the bandwidth between nodes", 0.8, 1, 1},
-                                                    {"1.25 of the bandwidth between nodes", 1.25, 1, 1},
-                                                    {"twice the bandwidth between nodes", 2, 1, 1},
-                                                    {"0.9 of the memory", 1, 0.9, 1},
-                                                    {"half the nodes", 1, 1, 2}}};
+constexpr std::array<Change, 6> kChanges = {{{"half the bandwidth between nodes", 0.5, 1, 1},
+                                             {"0.8 of the bandwidth between nodes", 0.8, 1, 1},
+                                             {"1.25 of the bandwidth between nodes", 1.25, 1, 1},
+                                             {"twice the bandwidth between nodes", 2, 1, 1},
+                                             {"0.9 of the memory", 1, 0.9, 1},
+                                             {"half the nodes", 1, 1, 2}}};
 
-Job changed(const Job& job, const adapt::Change& change) {
+Job changed(const Job& job, const Change& change) {
   Job out = job;
   for (FabricLevel& level : out.cluster.inter) {
     level.bandwidth = BytesPerSecond(level.bandwidth.count() * change.bandwidth);
@@ -66,7 +66,7 @@ double median(std::array<double, kTurns> seconds) {
   return seconds[kTurns / 2];
 }
 
-bool measure(const std::string& name, const Job& job, const adapt::Change& change) {
+bool measure(const std::string& name, const Job& job, const Change& change) {
   const Job after = changed(job, change);
   std::array<double, kTurns> first{}, cold{}, warm{}, back{};
   std::int64_t bounded = 0, bounded_warm = 0, bounded_back = 0;
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "%s\n(run it in the repository root: ./dev bench speed)\n", job.error().message().c_str());
       return 2;
     }
-    for (const adapt::Change& change : kChanges) good = measure(name, *job, change) && good;
+    for (const Change& change : kChanges) good = measure(name, *job, change) && good;
   }
   return good ? 0 : 1;
 }

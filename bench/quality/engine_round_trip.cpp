@@ -73,7 +73,7 @@ std::optional<Result<Plan>> read_back(const Job& job, const Plan& plan, const ex
     const bool full = plan.strategy().recompute.kind == RecomputeKind::full;
     if (at->second == "deepspeed") request.recompute = full ? "full" : "none";
   }
-  if (at->second == "torchtitan") request.precision = to_string(job.training.precision);
+  if (at->second == "torchtitan") request.precision = job.training.precision;
   if (at->second == "accelerate") {
     request.global_batch = job.training.global_batch;
     request.micro_batch = plan.only_pipeline().schedule.micro_batch;
@@ -81,13 +81,13 @@ std::optional<Result<Plan>> read_back(const Job& job, const Plan& plan, const ex
   const auto read = exchange::find_configuration_format(at->second)->read(request);
   if (!read) return read.error();
   if (read->global_batch != job.training.global_batch || read->sequence_length != job.training.sequence.main ||
-      read->precision != to_string(job.training.precision) || read->engine != plan.engine)
-    return Error{
-        ErrorKind::check_failed, "file",
-        cat("batch ", read->global_batch, ", sequence ", read->sequence_length, ", ", read->precision, ", engine ", read->engine),
-        cat("batch ", job.training.global_batch, ", sequence ", job.training.sequence.main, ", ",
-            to_string(job.training.precision), ", engine ", plan.engine),
-        ""};
+      read->precision != job.training.precision || read->engine != plan.engine)
+    return Error{ErrorKind::check_failed, "file",
+                 cat("batch ", read->global_batch, ", sequence ", read->sequence_length, ", ", to_string(read->precision),
+                     ", engine ", read->engine),
+                 cat("batch ", job.training.global_batch, ", sequence ", job.training.sequence.main, ", ",
+                     to_string(job.training.precision), ", engine ", plan.engine),
+                 ""};
   return exchange::plan_of(job, *read);
 }
 

@@ -91,7 +91,7 @@ class Pairs {
     const Stopwatch watch;
     const Planned before = arguments_.flag("--prices") ? loaded() : planned(text_, "before");
     if (before.answer)
-      for (const adapt::Change& change : chosen(random)) compare(before, change);
+      for (const Change& change : chosen(random)) compare(before, change);
     if (before.infeasible) ++o_.no_answer;
     if (before.job && text_.space.empty()) price(*before.job, random);
     std::int64_t pairs = 0, violations = 0;
@@ -118,7 +118,7 @@ class Pairs {
       Plan plan = field.document(rival);
       if (const auto ns = priced_ns(before, plan)) plans.emplace_back(std::move(plan), *ns);
     }
-    for (const adapt::Change& change : Changes(text_, random).all()) {
+    for (const Change& change : Changes(text_, random).all()) {
       if (change.kind > ChangeKind::device) continue;
       const auto after = load(change.job, name_);
       for (const auto& [plan, ns] : plans)
@@ -141,7 +141,7 @@ class Pairs {
     }
   }
 
-  void price(const Job& after, const adapt::Change& change, const Plan& plan, std::int64_t before_ns) {
+  void price(const Job& after, const Change& change, const Plan& plan, std::int64_t before_ns) {
     const auto ns = priced_ns(after, plan);
     if (!ns) return;
     const bool mixed = text_.groups.size() > 1 || text_.devices == "any" || !text_.groups.front().speed.empty();
@@ -161,14 +161,14 @@ class Pairs {
                   ", \"class\": ", json_text(kClasses[static_cast<std::size_t>(c)]), ", \"what\": ", json_text(change.what), ", ",
                   figures, ", \"plan\": ", json_text(plan.label()), "}\n");
     const std::string file = cat(name_, ".price", ++priced_);
-    report::write_file(arguments_.text("--out"), file + ".before.yaml", text_of(text_));
-    report::write_file(arguments_.text("--out"), file + ".after.yaml", text_of(change.job));
-    report::write_file(arguments_.text("--out"), file + ".plan.json", to_json(plan));
+    write_file(arguments_.text("--out"), file + ".before.yaml", text_of(text_));
+    write_file(arguments_.text("--out"), file + ".after.yaml", text_of(change.job));
+    write_file(arguments_.text("--out"), file + ".plan.json", to_json(plan));
   }
 
   /// Returns all changes, or a random selection.
-  std::vector<adapt::Change> chosen(Random& random) {
-    std::vector<adapt::Change> all = Changes(text_, random).all();
+  std::vector<Change> chosen(Random& random) {
+    std::vector<Change> all = Changes(text_, random).all();
     const auto most = static_cast<std::size_t>(arguments_.whole("--changes"));
     if (most == 0 || all.size() <= most) return all;
     random.shuffle(all);
@@ -216,7 +216,7 @@ class Pairs {
   void report_error(const JobText& text, const std::string& what, const std::string& error) {
     lines_ += cat("{\"bench\": \"metamorphic\", \"job\": ", json_text(name_), ", \"change\": ", json_text(what),
                   ", \"error\": ", json_text(error), "}\n");
-    report::write_file(arguments_.text("--out"), cat(name_, ".error", ++errors_, ".yaml"), text_of(text));
+    write_file(arguments_.text("--out"), cat(name_, ".error", ++errors_, ".yaml"), text_of(text));
   }
 
   [[nodiscard]] Class class_of(const Planned& a, const Planned& b) const {
@@ -229,7 +229,7 @@ class Pairs {
 
   /// Simulates the old answer on the same devices under the changed job; twice the batch means twice as many
   /// micro-batches. Returns 0 if it is rejected or does not fit.
-  static std::int64_t carried_ns(const Planned& before, const Planned& after, const adapt::Change& change) {
+  static std::int64_t carried_ns(const Planned& before, const Planned& after, const Change& change) {
     Plan plan = before.answer->plan;
     const std::int64_t times = after.job->training.global_batch / before.job->training.global_batch;
     for (Pipeline& pipeline : plan.pipelines) {
@@ -250,7 +250,7 @@ class Pairs {
     }
   }
 
-  void compare(const Planned& before, const adapt::Change& change) {
+  void compare(const Planned& before, const Change& change) {
     const Planned after = planned(change.job, change.what);
     if (!after.job || after.internal) return;
     const Class c = class_of(before, after);
@@ -272,7 +272,7 @@ class Pairs {
     report(before, after, change, c, same, size, listed);
   }
 
-  void report(const Planned& before, const Planned& after, const adapt::Change& change, Class c, std::int64_t same, double size,
+  void report(const Planned& before, const Planned& after, const Change& change, Class c, std::int64_t same, double size,
               bool listed) {
     char figures[300];
     std::snprintf(figures, sizeof figures, "\"size\": %.6f, \"before_s\": %.9f, \"after_s\": %.9f, \"same_plan_s\": %.9f", size,
@@ -288,8 +288,8 @@ class Pairs {
             ", \"then\": ", json_text(after.answer ? after.answer->plan.label() : after.error), "}\n");
     const std::string& out = arguments_.text("--out");
     const std::string file = cat(name_, ".", ++reported_);
-    report::write_file(out, file + ".before.yaml", text_of(text_));
-    report::write_file(out, file + ".after.yaml", text_of(change.job));
+    write_file(out, file + ".before.yaml", text_of(text_));
+    write_file(out, file + ".after.yaml", text_of(change.job));
   }
 
   const Arguments& arguments_;

@@ -174,14 +174,14 @@ class Attack {
     if (ns < o_.best[wide].ns) o_.best[wide] = {ns, kind, plan.label()};
     if (!denied || ns >= o_.best_denied[wide].ns) return true;
     o_.best_denied[wide] = {ns, kind, plan.label()};
-    report::write_file(out_, name_ + (wide == 0 ? ".faster" : ".wide") + ".plan.json", to_json(plan));
+    write_file(out_, name_ + (wide == 0 ? ".faster" : ".wide") + ".plan.json", to_json(plan));
     return true;
   }
 
   void report_broken(const Rival& rival, const char* what) {
     const Plan plan = field_.document(rival);
     std::fprintf(stderr, "%s: a legal plan cannot be priced: %s: %s\n", name_.c_str(), plan.label().c_str(), what);
-    report::write_file(out_, name_ + ".broken.plan.json", to_json(plan));
+    write_file(out_, name_ + ".broken.plan.json", to_json(plan));
   }
 
   const Job& job_;
@@ -329,7 +329,7 @@ Outcome attack(const Arguments& arguments, std::int64_t index, std::string& line
     o.internal = true;
     o.error = job.error().message();
     line = cat("{\"bench\": \"mixed attack\", \"job\": ", json_text(name), ", \"not_a_job\": ", json_text(o.error), "}\n");
-    report::write_file(out, name + ".yaml", subject.text);
+    write_file(out, name + ".yaml", subject.text);
     return o;
   }
   o.above_64 = job->cluster.devices() > 64;
@@ -348,7 +348,7 @@ Outcome attack(const Arguments& arguments, std::int64_t index, std::string& line
   }
   const std::int64_t tries = arguments.whole("--tries");
   Attack(*job, name, out, seed_of(arguments.whole("--seed"), index) ^ 0x5eedU, o).run(tries, answer ? &*answer : nullptr);
-  report::write_file(out, name + ".yaml", subject.text);
+  write_file(out, name + ".yaml", subject.text);
   line = line_of(name, *job, o, answer ? answer->plan.label() : "", plan_s, watch.seconds());
   return o;
 }

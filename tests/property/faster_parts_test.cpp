@@ -33,18 +33,18 @@ const int kJobs = cases(300, 5000);
 constexpr double kFaster = 2.0;
 
 /// Makes one part of a cluster faster.
-struct adapt::Change {
+struct Change {
   std::string name;
   Cluster cluster;
 };
 
 void change_levels(const Cluster& nominal, const std::string& where, const std::function<std::vector<FabricLevel>&(Cluster&)>& of,
-                   std::vector<adapt::Change>& out) {
+                   std::vector<Change>& out) {
   Cluster known = nominal;
   const std::size_t levels = of(known).size();
   for (std::size_t k = 0; k < levels; ++k) {
     const auto add = [&](const char* what, const auto& change) {
-      adapt::Change one{cat(where, what), nominal};
+      Change one{cat(where, what), nominal};
       change(of(one.cluster)[k]);
       out.push_back(std::move(one));
     };
@@ -58,15 +58,15 @@ void change_levels(const Cluster& nominal, const std::string& where, const std::
   }
 }
 
-std::vector<adapt::Change> changes_of(const Cluster& nominal) {
-  std::vector<adapt::Change> out;
+std::vector<Change> changes_of(const Cluster& nominal) {
+  std::vector<Change> out;
   for (std::size_t g = 0; g < nominal.groups.size(); ++g) {
     change_levels(
         nominal, "node ", [g](Cluster& c) -> std::vector<FabricLevel>& { return c.groups[g].intra; }, out);
     change_levels(
         nominal, "network ", [g](Cluster& c) -> std::vector<FabricLevel>& { return c.groups[g].inter; }, out);
     const auto add = [&](const char* what, const auto& change) {
-      adapt::Change one{cat("device ", what), nominal};
+      Change one{cat("device ", what), nominal};
       change(one.cluster.groups[g]);
       out.push_back(std::move(one));
     };
@@ -119,7 +119,7 @@ using Time = std::function<std::int64_t(const Cluster&)>;
 void compare(const Cluster& nominal, const Time& time, std::int64_t rounding, const std::string& what, Tally& tally) {
   const std::int64_t before = time(nominal);
   ASSERT_GT(before, 0) << what;
-  for (const adapt::Change& change : changes_of(nominal)) tally.add(change.name, before, time(change.cluster), rounding, what);
+  for (const Change& change : changes_of(nominal)) tally.add(change.name, before, time(change.cluster), rounding, what);
 }
 
 std::int64_t priced(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
@@ -392,7 +392,7 @@ TEST(FasterParts, PlansOnSeveralGroups) {
       return sim::Simulator().iteration_ns(program, costs);
     };
     const std::int64_t before = time(job.cluster);
-    for (const adapt::Change& change : changes_of(job.cluster))
+    for (const Change& change : changes_of(job.cluster))
       tally.add(change.name, before, time(change.cluster), 2 * instructions, cat("seed ", n, " ", plan.label()));
   }
   std::printf("several groups: %s\n", tally.text().c_str());

@@ -17,7 +17,7 @@ using namespace mixed;  // NOLINT: cases on unlike devices
 using search::GroupedCandidate;
 
 /// Counts clusters visited, those on which a plan fits, and among these those whose answer is proven.
-struct report::Compared {
+struct Compared {
   int clusters = 0, with_answer = 0, closed = 0;
   std::int64_t simulated = 0, plans = 0;
 };
@@ -36,9 +36,9 @@ search::GroupedOutcome found_on(const Case& c) {
 
 /// Checks on each cluster that the search returns the best of all chains, or none exists; no chain is
 /// below its bound.
-report::Compared with_all_chains(std::uint64_t seed, int clusters, const Family& family) {
+Compared with_all_chains(std::uint64_t seed, int clusters, const Family& family) {
   Random random(seed);
-  report::Compared out{clusters};
+  Compared out{clusters};
   for (int n = 0; n < clusters; ++n) {
     const std::string text = random_cluster(random);
     Case c(uneven_model(random), text, random.of(family.batches));
@@ -63,7 +63,7 @@ report::Compared with_all_chains(std::uint64_t seed, int clusters, const Family&
 }
 
 TEST(MixedClusters, TheSearchFindsTheBestOfAllChains) {
-  const report::Compared all = with_all_chains(1212, cases(40, 500), {{4, 6, 8}});
+  const Compared all = with_all_chains(1212, cases(40, 500), {{4, 6, 8}});
   EXPECT_GE(all.with_answer * 10, all.clusters * 7);
   EXPECT_EQ(all.closed, all.with_answer);
 }
@@ -78,7 +78,7 @@ TEST(MixedClusters, EveryDeviceHasWorkWhereItMust) {
     c.problem.space.devices = DeviceChoice::any;
     dearer += found_on(c).best->iteration_ns < best.iteration_ns ? 1 : 0;
   };
-  const report::Compared all = with_all_chains(1313, cases(30, 300), family);
+  const Compared all = with_all_chains(1313, cases(30, 300), family);
   std::printf("%d of them slower than without some device\n", dearer);
   EXPECT_GE(all.with_answer * 10, all.clusters * 4);
   EXPECT_EQ(all.closed, all.with_answer);
@@ -95,7 +95,7 @@ TEST(MixedClusters, StagesSplitSequencesEachItsOwnWay) {
     split +=
         std::any_of(stages.begin(), stages.end(), [](const Stage& s) { return s.chunks.front().ranges.front().strategy.cp > 1; });
   };
-  const report::Compared all = with_all_chains(1414, cases(16, 150), family);
+  const Compared all = with_all_chains(1414, cases(16, 150), family);
   std::printf("%d of them with sequences split\n", split);
   EXPECT_GE(all.with_answer * 10, all.clusters * 6);
   EXPECT_EQ(all.closed, all.with_answer);
@@ -115,7 +115,7 @@ TEST(MixedClusters, ChainsRunZeroBubbleWhereItIsNamed) {
   family.look = [&](const Case&, const GroupedCandidate& best) {
     zero_bubble += best.pipelines.front().schedule.kind == ScheduleKind::zb_h1 ? 1 : 0;
   };
-  const report::Compared all = with_all_chains(1515, cases(30, 300), family);
+  const Compared all = with_all_chains(1515, cases(30, 300), family);
   std::printf("%d of them zero-bubble\n", zero_bubble);
   EXPECT_GE(all.with_answer * 10, all.clusters * 7);
   EXPECT_GE(zero_bubble * 8, all.with_answer);
