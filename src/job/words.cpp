@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/format.h"
+
 namespace espalier::job {
 namespace {
 
@@ -76,8 +78,9 @@ Precision read_precision(base::Reader& training) {
   std::vector<std::string> words;
   for (int i = 0; i < kPrecisions; ++i) words.emplace_back(to_string(static_cast<Precision>(i)));
   const auto close = node.kind == base::NodeKind::string ? base::did_you_mean(node.text, words) : std::nullopt;
-  training.fail("precision", shortened(node), "fp32, tf32, fp16, bf16 or fp8",
-                close ? "did you mean \"" + *close + "\"?" : "bf16 is usual; fp8 means fp8 GEMMs and bf16 for the rest");
+  training.fail("precision", shortened(node), "one of " + base::joined(words),
+                close ? "did you mean \"" + *close + "\"?"
+                      : "bf16 is usual; fp8, mxfp8 and nvfp4 are the types of GEMMs, with bf16 for the rest");
   return Precision::bf16;
 }
 

@@ -50,7 +50,7 @@ TEST(Words, WhatIsRefusedSaysWhy) {
   EXPECT_EQ(message_of("{precision: bf16, optimizer: adamw}"), "");
   EXPECT_EQ(message_of("{}"), "");
   EXPECT_THAT(message_of("{precision: bf61}"), HasSubstr("did you mean \"bf16\"?"));
-  EXPECT_THAT(message_of("{precision: int4}"), HasSubstr("fp32, tf32, fp16, bf16 or fp8"));
+  EXPECT_THAT(message_of("{precision: int4}"), HasSubstr("one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4"));
   EXPECT_THAT(message_of("{precision: 16}"), HasSubstr("job.yaml:1:"));
   EXPECT_THAT(message_of("{optimizer: adan}"), HasSubstr("did you mean \"adam\"?"));
   EXPECT_THAT(message_of("{optimizer: lion}"), HasSubstr("its states differ in size"));

@@ -394,7 +394,7 @@ TEST(MapRun, TheTypeOfFrozenWeights) {
   EXPECT_TRUE(std::any_of(gptq.defaults.begin(), gptq.defaults.end(), [](const auto& d) { return d.field == "frozen weights"; }));
   EXPECT_EQ(skipped(with("fp16, frozen weights fp6", adapters)), "type of frozen weights unknown");
   EXPECT_EQ(skipped(with("bf16, frozen weights nf4", "")), "frozen weights without adapters");
-  EXPECT_EQ(skipped(with("nvfp4, frozen weights nf4", adapters)), "precision unknown");
+  EXPECT_EQ(skipped(with("mxfp6, frozen weights nf4", adapters)), "precision unknown");
 }
 
 TEST(MapRun, DevicesAreWholeWords) {
