@@ -51,7 +51,8 @@ std::string family_of(std::string_view device) {
 
 double distance(const PublishedRun& run, const Job& job, double parameters) {
   const auto apart = [](double a, double b) { return a > 0 && b > 0 ? std::abs(std::log(a / b)) : 1.0; };
-  const bool eight = run.precision.find("fp8") != std::string::npos, asked = cluster::operand_format(job.training.precision).cast;
+  const bool eight = run.precision.find("fp8") != std::string::npos || run.precision.find("fp4") != std::string::npos,
+             asked = cluster::operand_format(job.training.precision).cast;
   return (eight == asked ? 0 : 1) + apart(run.active_parameters, parameters) +
          apart(static_cast<double>(run.sequence), static_cast<double>(job.training.sequence.main)) +
          apart(static_cast<double>(run.devices), static_cast<double>(job.cluster.devices())) / 4;

@@ -333,8 +333,9 @@ class TitanReader {
     out_.precision = type == "float32" ? Precision::fp32 : Precision::bf16;
     const std::string converters = in_.text("model.converters", "[]", "converters of the model");
     if (converters.find("float8") != std::string::npos) out_.precision = Precision::fp8;
-    const bool experts_alone = converters.find("grouped_mm.mx") != std::string::npos;
-    if (converters.find("mx") != std::string::npos && !experts_alone) out_.precision = Precision::mxfp8;
+    const bool experts = converters.find("grouped_mm.mx") != std::string::npos;
+    if (converters.find("linear.mx") != std::string::npos || (converters.find("mx") != std::string::npos && !experts))
+      out_.precision = Precision::mxfp8;
     // A converter in the configuration that the command names would set these.
     if ((request_.precision == Precision::fp8 || request_.precision == Precision::mxfp8) && out_.precision == Precision::bf16) {
       out_.precision = *request_.precision;

@@ -64,8 +64,8 @@ struct EngineRuns {
   bool offload_optimizer = false;   ///< optimizer state in host memory, the update on the host
   bool offload_parameters = false;  ///< parameters, gradients and optimizer state in host memory
   ActivationOffload offload_activations = ActivationOffload::none;
-  std::vector<Precision> precisions = {Precision::fp32, Precision::tf32,  Precision::fp16, Precision::bf16,
-                                       Precision::fp8,  Precision::mxfp8, Precision::nvfp4};
+  /// Formats with blocks of scales are those that an engine states.
+  std::vector<Precision> precisions = {Precision::fp32, Precision::tf32, Precision::fp16, Precision::bf16, Precision::fp8};
   bool expert_tensor_parallel = true;  ///< tensor parallelism inside experts (etp > 1)
   bool megatron_sequence = true;       ///< Megatron's sequence parallelism
   bool copies_kv_heads = true;         ///< tp may exceed the key-value heads, whose projections are then copied

@@ -160,6 +160,7 @@ std::vector<std::function<void(RuleFacts&)>> engine_problems() {
   return {[](RuleFacts& f) { f.family = "whisper"; },
           [](RuleFacts& f) { f.precision = Precision::tf32; },
           [](RuleFacts& f) { f.precision = Precision::fp8; },
+          [](RuleFacts& f) { f.precision = Precision::nvfp4; },
           [](RuleFacts& f) { f.context_length = f.tokens - 1; },
           [](RuleFacts& f) {
             f.node_sizes = {8, 4};

@@ -128,6 +128,8 @@ class ChainsSearch {
 void ChainsSearch::remember(Kept kept) {
   const auto at = std::upper_bound(good_.begin(), good_.end(), kept, ends_sooner);
   const auto alike = [&](const Kept& other) { return other.samples == kept.samples && other.shape == kept.shape; };
+  const auto same = [&](const Kept& other) { return other.samples == kept.samples && other.chain == kept.chain; };
+  if (std::any_of(good_.begin(), good_.end(), same)) return;
   if (static_cast<std::size_t>(std::count_if(good_.begin(), at, alike)) == kKeptOfShape) return;
   const auto rest = good_.insert(at, kept) + 1;
   const auto last = std::find_if(good_.rbegin(), std::make_reverse_iterator(rest), alike);
@@ -137,6 +139,7 @@ void ChainsSearch::remember(Kept kept) {
 
 std::int64_t ChainsSearch::judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
                                  ChainSchedule schedule) {
+  lacking_bytes_ = INT64_MAX;
   Plan plan = context_.empty_plan();
   if (!problem_.space.admits(Dimension::pp, static_cast<std::int64_t>(chain.stages.size()))) return 0;
   Pipeline pipeline = pipeline_of(problem_, options, chain.stages, samples);
@@ -145,7 +148,6 @@ std::int64_t ChainsSearch::judge(const StageOptions& options, const solve::Group
     if (chain.stages.size() < 2 || !pipeline_admitted(problem_, pipeline, samples)) return 0;
   }
   plan.pipelines = {std::move(pipeline)};
-  lacking_bytes_ = INT64_MAX;
   if (!plan_violations(*problem_.model, plan).empty()) return 0;
   const PlanEvaluation found = context_.simulate(plan);
   lacking_bytes_ = found.lacking_bytes;
@@ -345,7 +347,7 @@ void ChainsSearch::zero_bubble() {
   for (const Kept& start : starts_of_zero_bubble()) {
     const Size& size = size_of(start.samples);
     const auto chain = bounded(size.numbers, start.chain, ChainSchedule::zero_bubble);
-    if (!chain || context_.stopped()) continue;
+    if (!chain || chain->bound_ns >= near_best_ns() || context_.stopped()) continue;
     ++out_.candidates;
     const std::int64_t ns = judge(size.options, *chain, start.samples, ChainSchedule::zero_bubble);
     if (ns > 0) found.push_back({start.samples, start.chain, ns, start.shape});
