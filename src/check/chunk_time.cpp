@@ -137,16 +137,16 @@ class PlanClock {
     const double gather = s.shards_parameters() ? gathering_layer(s, e) : 0;
     const double twice = twice_of(s), second = twice * gather;
     const double scatter = scattering(s, dense, expert);
-    const bool gather_beside = s.overlap.param_gather, scatter_beside = s.overlap.grad_reduce;
-    const double beside = (gather_beside ? second : 0) + (scatter_beside ? scatter : 0);
-    sum.forward += gather_beside ? hide(gather, t.forward) : gather;
+    const bool gather_overlaps = s.overlap.param_gather, scatter_overlaps = s.overlap.grad_reduce;
+    const double overlapped = (gather_overlaps ? second : 0) + (scatter_overlaps ? scatter : 0);
+    sum.forward += gather_overlaps ? hide(gather, t.forward) : gather;
     const double frozen = static_cast<double>(e.frozen_dense + e.frozen_expert) / std::max(1, bytes_.gather);
     const double copies = (dense + expert) / kernels_.memory;
     const double gathered = (dense + expert + frozen) / kernels_.memory * view_.engine.kernels.gather_copy_bytes;
     if (s.shards_parameters()) sum.forward += gathered;
     if (!kind.backward) return;
-    sum.backward +=
-        (gather_beside ? 0 : second) + (scatter_beside ? 0 : scatter) + hide(beside, t.backward + (again ? t.forward : 0));
+    sum.backward += (gather_overlaps ? 0 : second) + (scatter_overlaps ? 0 : scatter) +
+                    hide(overlapped, t.backward + (again ? t.forward : 0));
     if (s.shards_parameters()) sum.backward += twice * gathered;
     sum.backward += bytes_.reduce > 0 ? copies * view_.engine.kernels.reduce_copy_bytes : 0;
   }

@@ -19,6 +19,7 @@ struct Figures {
   double cublas_workspace, cublas_workspace_fp8, transformer_engine_workspace, transformer_engine_workspace_fp8;
   double vector_product_share, matrix_unit_ratio, tree_all_reduce, in_network_all_reduce;
   double host_link_share, host_update_share;
+  double mxfp8_block, mxfp8_passes, nvfp4_block, nvfp4_passes;
 };
 
 /// Names a figure in data/facts.yaml. `version` is one of the program that the fact names; empty: those of the engine.
@@ -47,6 +48,10 @@ inline constexpr std::array kFigures = {
     FigureRow{"in_network_all_reduce", &Figures::in_network_all_reduce},
     FigureRow{"host_link_share", &Figures::host_link_share},
     FigureRow{"host_update_share", &Figures::host_update_share},
+    FigureRow{"mxfp8_block", &Figures::mxfp8_block},
+    FigureRow{"mxfp8_passes", &Figures::mxfp8_passes},
+    FigureRow{"nvfp4_block", &Figures::nvfp4_block},
+    FigureRow{"nvfp4_passes", &Figures::nvfp4_passes},
 };
 static_assert(sizeof(Figures) == kFigures.size() * sizeof(double));
 

@@ -30,7 +30,11 @@ std::array<double, kFigures.size()> of_planner(const EngineFacts& e, const clust
           h.tree_all_reduce,
           h.in_network_all_reduce,
           h.host_link_share,
-          h.host_update_share};
+          h.host_update_share,
+          h.mxfp8_block,
+          h.mxfp8_passes,
+          h.nvfp4_block,
+          h.nvfp4_passes};
 }
 
 // The reader of the checks finds in data/facts.yaml what the planner's reader does, for every engine and version.

@@ -3,16 +3,28 @@
 
 #include <algorithm>
 
-#include "base/facts.h"
 #include "plan/engine.h"
 
 namespace espalier::check {
 
-double cast_operand_bytes(Precision precision) {
-  switch (precision) {
+namespace {
+
+/// Returns the kernels of a cast, each of which reads the tensor.
+int cast_kernels_of(const View& view) {
+  switch (view.plan->training.precision) {
+    case Precision::mxfp8: return static_cast<int>(view.figures.mxfp8_passes);
+    case Precision::nvfp4: return static_cast<int>(view.figures.nvfp4_passes);
+    default: return 1;
+  }
+}
+
+}  // namespace
+
+double cast_operand_bytes(const View& view) {
+  switch (view.plan->training.precision) {
     case Precision::fp8: return 1;
-    case Precision::mxfp8: return 1 + 1 / base::shipped_facts().value("mxfp8_block");
-    case Precision::nvfp4: return 0.5 + 1 / base::shipped_facts().value("nvfp4_block");
+    case Precision::mxfp8: return 1 + 1 / view.figures.mxfp8_block;
+    case Precision::nvfp4: return 0.5 + 1 / view.figures.nvfp4_block;
     default: return 0;
   }
 }
@@ -21,7 +33,7 @@ Kernels::Kernels(const View& view) {
   const DeviceKind& device = nodes_of(view).device;
   const DeviceEfficiency& e = device.efficiency;
   const Precision precision = view.plan->training.precision;
-  const double narrow = cast_operand_bytes(precision);
+  const double narrow = cast_operand_bytes(view);
   const bool fp8 = narrow > 0, four = precision == Precision::fp32 || precision == Precision::tf32;
   const EngineModel& engine = view.engine;
   const double slower = engine.coefficients.compute;
@@ -61,9 +73,7 @@ Kernels::Kernels(const View& view) {
   a = four ? 4 : 2;
   operand = fp8 ? narrow : a;
   // Each kernel reads 16 bits an element; the last one writes the operand by rows and by columns.
-  cast_kernels = precision == Precision::nvfp4   ? static_cast<int>(base::shipped_facts().value("nvfp4_passes"))
-                 : precision == Precision::mxfp8 ? static_cast<int>(base::shipped_facts().value("mxfp8_passes"))
-                                                 : 1;
+  cast_kernels = cast_kernels_of(view);
   cast = 2 * cast_kernels + 2 * operand;
 }
 

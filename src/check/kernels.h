@@ -19,7 +19,7 @@ namespace espalier::check {
 
 /// Returns the bytes of an operand that is cast from 16 bits, with its share of a scale of 8 bits; 0: operands are not
 /// cast. Holds for products of blocks.
-double cast_operand_bytes(Precision precision);
+double cast_operand_bytes(const View& view);
 
 struct Kernels {
   double product = 1, wide = 1;     ///< FLOP/s of matrix products; of products that stay in 16 bits under fp8

@@ -43,7 +43,7 @@ LayerOnRank layer_of(const View& view, const LayerKind& kind, RecomputeKind reco
   layer.tokens = share * static_cast<double>(layer_tokens(kind, training.sequence));
   layer.encoder_tokens = share * layer.encoder_keys;
   layer.a = training.precision == Precision::fp32 || training.precision == Precision::tf32 ? 4 : 2;
-  const double narrow = cast_operand_bytes(training.precision);
+  const double narrow = cast_operand_bytes(view);
   layer.operand = narrow > 0 ? narrow : layer.a;
   layer.split = s.tp;
   layer.sequence = s.sp == SequenceParallel::none ? 1 : s.tp;

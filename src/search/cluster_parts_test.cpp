@@ -5,53 +5,31 @@
 
 #include <string>
 
-#include "plan/engine.h"
+#include "search/test_fixture.h"
 
 namespace espalier::search::cluster_parts_test {
 namespace {
-
-/// Holds a small model on a cluster.
-struct Case {
-  Cluster cluster;
-  Model model;
-  explicit Case(const std::string& text)
-      : cluster(load_cluster(text, "test").value()),
-        model(load_model(R"({"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 4,
-    "num_hidden_layers": 2, "vocab_size": 1024})",
-                         "test")
-                  .value()) {}
-  [[nodiscard]] Problem problem() const {
-    Problem out;
-    out.model = &model;
-    out.cluster = &cluster;
-    out.training.sequence.main = 128;
-    out.training.global_batch = 8;
-    out.training.precision = Precision::fp16;  // a T4 has no bf16
-    out.engine = find_engine("generic");
-    return out;
-  }
-};
 
 const std::string kThree =
     "groups: [{name: a, nodes: 1, devices_per_node: 4, device: t4}, {name: b, nodes: 2, devices_per_node: 2, device: l4, "
     "speed: {\"rank:5\": 0.5}}, {name: c, nodes: 1, devices_per_node: 8, device: t4}]";
 
 TEST(ClusterParts, FewerGroupsAreAllPairsOfThree) {
-  const Case one("{" + kThree + ", inter_group: {bandwidth: 10Gb/s}}");
-  const std::vector<ClusterPart> parts = fewer_groups(one.problem(), INT64_MAX);
+  const test::Fixture one("{" + kThree + ", inter_group: {bandwidth: 10Gb/s}}");
+  const std::vector<ClusterPart> parts = fewer_groups(one.problem, INT64_MAX);
   ASSERT_EQ(parts.size(), 3U);
   for (const ClusterPart& part : parts) {
     EXPECT_EQ(part.nodes.size(), 2U);
     EXPECT_EQ(part.cluster.devices(), device_count(one.cluster, part.nodes));
     EXPECT_EQ(part.cluster.inter, one.cluster.inter);
   }
-  EXPECT_TRUE(fewer_groups(one.problem(), 1).empty());
+  EXPECT_TRUE(fewer_groups(one.problem, 1).empty());
 }
 
 // Device 5 is the second of group b. Without group a it has number 1.
 TEST(ClusterParts, SpeedsFollowTheirDevices) {
-  const Case one("{" + kThree + ", inter_group: {bandwidth: 10Gb/s}}");
-  for (const ClusterPart& part : fewer_groups(one.problem(), INT64_MAX)) {
+  const test::Fixture one("{" + kThree + ", inter_group: {bandwidth: 10Gb/s}}");
+  for (const ClusterPart& part : fewer_groups(one.problem, INT64_MAX)) {
     if (part.nodes.front().group != 1) continue;
     EXPECT_DOUBLE_EQ(part.cluster.speed_of(1), 0.5);
     EXPECT_DOUBLE_EQ(part.cluster.speed_of(5), 1.0);
@@ -60,27 +38,28 @@ TEST(ClusterParts, SpeedsFollowTheirDevices) {
 
 // a and c reach each other through b alone, so the part without b is left out.
 TEST(ClusterParts, PathsOverOtherGroupsAreLeftOut) {
-  const Case one("{" + kThree +
-                 ", links: [{from: a, to: b, bandwidth: 10Gb/s, latency: 1us, both: true}, {from: b, to: c, bandwidth: 10Gb/s, "
-                 "latency: 1us, both: true}]}");
-  const std::vector<ClusterPart> parts = fewer_groups(one.problem(), INT64_MAX);
+  const test::Fixture one(
+      "{" + kThree +
+      ", links: [{from: a, to: b, bandwidth: 10Gb/s, latency: 1us, both: true}, {from: b, to: c, bandwidth: 10Gb/s, "
+      "latency: 1us, both: true}]}");
+  const std::vector<ClusterPart> parts = fewer_groups(one.problem, INT64_MAX);
   ASSERT_EQ(parts.size(), 2U);
   for (const ClusterPart& part : parts) EXPECT_EQ(part.cluster.links.size(), 2U);
 }
 
 TEST(ClusterParts, NothingWhereEveryDeviceMustWork) {
-  const Case one("{" + kThree + ", inter_group: {bandwidth: 10Gb/s}}");
-  Problem all = one.problem();
+  const test::Fixture one("{" + kThree + ", inter_group: {bandwidth: 10Gb/s}}");
+  Problem all = one.problem;
   all.space.devices = DeviceChoice::all;
   EXPECT_TRUE(fewer_groups(all, INT64_MAX).empty());
 }
 
 // With 1 and 2 nodes, {1, 1} is the only set of both groups that is not whole.
 TEST(ClusterParts, PartsOfGroupsLeaveOutWholeGroups) {
-  const Case one(
+  const test::Fixture one(
       "{groups: [{name: a, nodes: 1, devices_per_node: 4, device: t4}, {name: b, nodes: 2, devices_per_node: 2, device: l4}], "
       "inter_group: {bandwidth: 10Gb/s}}");
-  const NodeParts found = node_parts(one.problem(), INT64_MAX);
+  const NodeParts found = node_parts(one.problem, INT64_MAX);
   ASSERT_EQ(found.parts.size(), 1U);
   EXPECT_EQ(found.parts.front().nodes, (NodeSet{{0, 1}, {1, 1}}));
   EXPECT_EQ(found.parts.front().cluster.devices(), 6);

@@ -79,9 +79,12 @@ class ChainsSearch {
   void close_zero_bubble();
   /// Judges candidates that may be better than the best plan. Returns the best of each shape, by time.
   std::vector<Kept> judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains, std::size_t most);
-  /// Returns the simulated time; 0: it breaks a rule or does not fit.
-  std::int64_t judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
-                     ChainSchedule schedule = ChainSchedule::one_f_one_b);
+  /// Holds the simulated time; 0: the plan breaks a rule, where `lacking_bytes` is INT64_MAX, or does not fit.
+  struct Judged {
+    std::int64_t iteration_ns = 0, lacking_bytes = INT64_MAX;
+  };
+  Judged judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
+               ChainSchedule schedule = ChainSchedule::one_f_one_b);
   void remember(Kept kept);
   /// Returns the time up to which plans are refined; INT64_MAX: none fits yet.
   [[nodiscard]] std::int64_t near_best_ns() const {
@@ -121,8 +124,7 @@ class ChainsSearch {
   /// Holds chains that fit under 1F1B, by time; at most kKeptGrouped, where ZB-H1 is admitted.
   std::vector<Kept> good_;
   std::vector<Size> sizes_;
-  std::int64_t repaired_ = 0;       ///< plans simulated to find changes of chains that do not fit
-  std::int64_t lacking_bytes_ = 0;  ///< lacking bytes of the last judged plan; INT64_MAX where it breaks a rule
+  std::int64_t repaired_ = 0;  ///< plans simulated to find changes of chains that do not fit
 };
 
 void ChainsSearch::remember(Kept kept) {
@@ -137,29 +139,27 @@ void ChainsSearch::remember(Kept kept) {
   if (good_.size() > kKeptGrouped) good_.pop_back();
 }
 
-std::int64_t ChainsSearch::judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
-                                 ChainSchedule schedule) {
-  lacking_bytes_ = INT64_MAX;
+ChainsSearch::Judged ChainsSearch::judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
+                                         ChainSchedule schedule) {
   Plan plan = context_.empty_plan();
-  if (!problem_.space.admits(Dimension::pp, static_cast<std::int64_t>(chain.stages.size()))) return 0;
+  if (!problem_.space.admits(Dimension::pp, static_cast<std::int64_t>(chain.stages.size()))) return {};
   Pipeline pipeline = pipeline_of(problem_, options, chain.stages, samples);
   if (schedule == ChainSchedule::zero_bubble) {
     pipeline.schedule.kind = ScheduleKind::zb_h1;
-    if (chain.stages.size() < 2 || !pipeline_admitted(problem_, pipeline, samples)) return 0;
+    if (chain.stages.size() < 2 || !pipeline_admitted(problem_, pipeline, samples)) return {};
   }
   plan.pipelines = {std::move(pipeline)};
-  if (!plan_violations(*problem_.model, plan).empty()) return 0;
+  if (!plan_violations(*problem_.model, plan).empty()) return {};
   const PlanEvaluation found = context_.simulate(plan);
-  lacking_bytes_ = found.lacking_bytes;
   ESPALIER_CHECK(found.iteration_ns >= chain.bound_ns || !evaluator_.exact());
-  if (!context_.offer(plan.pipelines, found)) return 0;
+  if (!context_.offer(plan.pipelines, found)) return {0, found.lacking_bytes};
   if (schedule == ChainSchedule::one_f_one_b && admits_zero_bubble(problem_.space))
     remember({samples, chain.stages, found.iteration_ns, shape_of(options, chain.stages)});
   GroupedCandidate candidate{std::move(plan.pipelines), found.iteration_ns};
   const auto at = std::upper_bound(out_.simulated.begin(), out_.simulated.end(), candidate, ends_sooner);
   out_.simulated.insert(at, std::move(candidate));
   if (out_.simulated.size() > kKeptGrouped) out_.simulated.pop_back();
-  return found.iteration_ns;
+  return {found.iteration_ns, 0};
 }
 
 /// Applies the first single change that is faster, again and again.
@@ -172,7 +172,7 @@ void ChainsSearch::refine(const Size& size, Kept start, ChainSchedule schedule) 
       if (context_.stopped() || out_.simulations - before >= kMostChanges) break;
       const auto with_bound = bounded(size.numbers, chain, schedule);
       if (!with_bound || with_bound->bound_ns >= best.iteration_ns) continue;
-      const std::int64_t ns = judge(size.options, *with_bound, size.samples, schedule);
+      const std::int64_t ns = judge(size.options, *with_bound, size.samples, schedule).iteration_ns;
       if (ns == 0 || ns >= best.iteration_ns) continue;
       best.iteration_ns = ns;
       best.chain = chain;
@@ -218,7 +218,7 @@ std::vector<ChainsSearch::Kept> ChainsSearch::judge_all(const Size& size, const 
       out_.complete = false;
       break;
     }
-    const std::int64_t ns = judge(size.options, chains[i], size.samples);
+    const std::int64_t ns = judge(size.options, chains[i], size.samples).iteration_ns;
     if (ns == 0) continue;
     Shape shape = shape_of(size.options, chains[i].stages);
     const auto [known, added] = best.try_emplace(shape);
@@ -260,8 +260,7 @@ void ChainsSearch::repair(const Size& size, const std::vector<solve::GroupedPipe
 
 std::optional<ChainsSearch::Kept> ChainsSearch::repaired(const Size& size, solve::GroupedPipeline chain) {
   const std::int64_t before = out_.simulations;
-  judge(size.options, chain, size.samples);
-  std::int64_t lacking = lacking_bytes_;
+  std::int64_t lacking = judge(size.options, chain, size.samples).lacking_bytes;
   const std::int64_t near = near_best_ns();
   for (bool better = true; better;) {
     better = false;
@@ -270,10 +269,10 @@ std::optional<ChainsSearch::Kept> ChainsSearch::repaired(const Size& size, solve
         return std::nullopt;
       const auto with_bound = bounded(size.numbers, change, ChainSchedule::one_f_one_b);
       if (!with_bound || with_bound->bound_ns >= near) continue;
-      if (const std::int64_t ns = judge(size.options, *with_bound, size.samples); ns > 0)
-        return Kept{size.samples, change, ns, {}};
-      if (lacking_bytes_ >= lacking) continue;
-      lacking = lacking_bytes_;
+      const Judged judged = judge(size.options, *with_bound, size.samples);
+      if (judged.iteration_ns > 0) return Kept{size.samples, change, judged.iteration_ns, {}};
+      if (judged.lacking_bytes >= lacking) continue;
+      lacking = judged.lacking_bytes;
       chain = *with_bound;
       better = true;
       break;
@@ -349,7 +348,7 @@ void ChainsSearch::zero_bubble() {
     const auto chain = bounded(size.numbers, start.chain, ChainSchedule::zero_bubble);
     if (!chain || chain->bound_ns >= near_best_ns() || context_.stopped()) continue;
     ++out_.candidates;
-    const std::int64_t ns = judge(size.options, *chain, start.samples, ChainSchedule::zero_bubble);
+    const std::int64_t ns = judge(size.options, *chain, start.samples, ChainSchedule::zero_bubble).iteration_ns;
     if (ns > 0) found.push_back({start.samples, start.chain, ns, start.shape});
   }
   std::stable_sort(found.begin(), found.end(), ends_sooner);

@@ -80,27 +80,17 @@ void add_joined(const Chain& chain, std::size_t i, const StageOptions& options, 
   }
 }
 
-/// Adds the chains in which stage i has another option on the same units.
-void add_changed(const Chain& chain, std::size_t i, const StageOptions& options, std::vector<Chain>& out) {
+/// Adds the chains in which stage i has another option, on the same units or on others.
+enum class Units : std::uint8_t { same, other };
+void add_changed(const Chain& chain, std::size_t i, Units units, const StageOptions& options, std::vector<Chain>& out) {
   const solve::StageOption& now = options.options[static_cast<std::size_t>(chain[i].option)];
   for (std::size_t o = 0; o < options.options.size(); ++o) {
     const solve::StageOption& other = options.options[o];
-    if (other.kind != now.kind || other.units != now.units || static_cast<std::int32_t>(o) == chain[i].option) continue;
+    const bool same = other.kind == now.kind && other.units == now.units;
+    if (same != (units == Units::same) || static_cast<std::int32_t>(o) == chain[i].option) continue;
     Chain changed = chain;
     changed[i].option = static_cast<std::int32_t>(o);
     out.push_back(std::move(changed));
-  }
-}
-
-/// Adds the chains in which stage i has an option on other units.
-void add_resized(const Chain& chain, std::size_t i, const StageOptions& options, std::vector<Chain>& out) {
-  const solve::StageOption& now = options.options[static_cast<std::size_t>(chain[i].option)];
-  for (std::size_t o = 0; o < options.options.size(); ++o) {
-    const solve::StageOption& other = options.options[o];
-    if (other.kind == now.kind && other.units == now.units) continue;
-    Chain resized = chain;
-    resized[i].option = static_cast<std::int32_t>(o);
-    out.push_back(std::move(resized));
   }
 }
 
@@ -165,9 +155,9 @@ std::vector<Chain> changes_of(const Chain& chain, const StageOptions& options) {
     for (std::size_t j = i + 1; j < chain.size(); ++j) add_exchanged(chain, i, j, out);
     add_joined(chain, i, options, out);
   }
-  for (std::size_t i = 0; i < chain.size(); ++i) add_changed(chain, i, options, out);
+  for (std::size_t i = 0; i < chain.size(); ++i) add_changed(chain, i, Units::same, options, out);
   for (std::size_t i = 0; i < chain.size(); ++i) {
-    add_resized(chain, i, options, out);
+    add_changed(chain, i, Units::other, options, out);
     add_split(chain, i, options, out);
   }
   return out;

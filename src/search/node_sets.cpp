@@ -77,6 +77,12 @@ std::int64_t device_count(const Cluster& cluster, const NodeSet& nodes) {
   return sum;
 }
 
+NodeSet all_nodes(const Cluster& cluster) {
+  NodeSet out;
+  for (std::size_t g = 0; g < cluster.groups.size(); ++g) out.push_back({g, cluster.groups[g].nodes});
+  return out;
+}
+
 std::vector<Pipeline> on_devices(std::vector<Pipeline> pipelines, const std::vector<std::int64_t>& devices) {
   for (Pipeline& pipeline : pipelines)
     for (Stage& stage : pipeline.stages) stage.devices = ranges_of(stage.devices, devices);
@@ -92,12 +98,9 @@ NodeSets node_sets(const Problem& problem, const WorkBound& work, std::size_t le
     const std::int64_t bound = work.ns(capacity_of(cluster, work, nodes), problem.training.global_batch);
     if (bound < incumbent_ns) found.emplace_back(bound, nodes);
   };
-  NodeSet whole;
+  const NodeSet whole = all_nodes(cluster);
   double sets = 1;
-  for (std::size_t g = 0; g < cluster.groups.size(); ++g) {
-    whole.push_back({g, cluster.groups[g].nodes});
-    sets *= static_cast<double>(cluster.groups[g].nodes + 1);
-  }
+  for (const NodeGroup& group : cluster.groups) sets *= static_cast<double>(group.nodes + 1);
   offer(whole);
   if (problem.space.devices == DeviceChoice::all) {
     for (auto& [bound, nodes] : found) {

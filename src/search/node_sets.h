@@ -32,6 +32,8 @@ Cluster cluster_of(const Cluster& cluster, const NodeSet& nodes);
 /// Maps the places in the set to devices of the cluster.
 std::vector<std::int64_t> devices_of(const Cluster& cluster, const NodeSet& nodes);
 std::int64_t device_count(const Cluster& cluster, const NodeSet& nodes);
+/// Returns the set of all nodes.
+NodeSet all_nodes(const Cluster& cluster);
 /// Maps stages that name places in the set to the devices at these places.
 std::vector<Pipeline> on_devices(std::vector<Pipeline> pipelines, const std::vector<std::int64_t>& devices);
 

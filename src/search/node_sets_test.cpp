@@ -1,38 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/node_sets.h"
-#include "plan/engine.h"
 
 #include <gtest/gtest.h>
+
+#include "search/test_fixture.h"
 
 namespace espalier::search {
 namespace {
 
-Cluster two_groups() {
-  return load_cluster(
-             "{groups: [{name: a, nodes: 2, devices_per_node: 2, device: t4}, {name: b, nodes: 1, devices_per_node: 4, device: "
-             "l4}], "
-             "inter_group: {bandwidth: 10Gb/s}}",
-             "test")
-      .value();
-}
+const std::string kTwoGroups =
+    "{groups: [{name: a, nodes: 2, devices_per_node: 2, device: t4}, {name: b, nodes: 1, devices_per_node: 4, device: l4}], "
+    "inter_group: {bandwidth: 10Gb/s}}";
 
-Model small_model() {
-  return load_model(R"({"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 4,
-    "num_hidden_layers": 2, "vocab_size": 1024})",
-                    "test")
-      .value();
-}
-
-Problem small_problem(const Model& model, const Cluster& cluster) {
-  Problem problem;
-  problem.model = &model;
-  problem.cluster = &cluster;
-  problem.training.sequence.main = 128;
-  problem.training.global_batch = 8;
-  problem.training.precision = Precision::fp16;  // a T4 has no bf16
-  problem.engine = find_engine("generic");
-  return problem;
-}
+Cluster two_groups() { return load_cluster(kTwoGroups, "test").value(); }
 
 /// Node 0 of group b has devices 4 to 7, the first node of a has devices 0 and 1.
 TEST(NodeSets, DevicesInTheOrderOfTheParts) {
@@ -55,12 +35,10 @@ TEST(NodeSets, StagesKeepTheirPlaces) {
 
 /// Only the first of equal groups are used.
 TEST(NodeSets, EqualGroupsAreTakenInOrder) {
-  Cluster cluster = two_groups();
-  cluster.groups[1] = cluster.groups[0];
-  cluster.groups[1].name = "b";
-  const Model model = small_model();
-  const Problem problem = small_problem(model, cluster);
-  const NodeSets sets = node_sets(problem, WorkBound(problem), 2, INT64_MAX);
+  test::Fixture x(kTwoGroups);
+  x.cluster.groups[1] = x.cluster.groups[0];
+  x.cluster.groups[1].name = "b";
+  const NodeSets sets = node_sets(x.problem, WorkBound(x.problem), 2, INT64_MAX);
   ASSERT_EQ(sets.sets.size(), 3U);  // 2 + 2, 2 + 1 and 1 + 1 nodes, not 1 + 2
   EXPECT_EQ(sets.sets[0], (NodeSet{{0, 2}, {1, 2}}));
   EXPECT_EQ(sets.sets[1], (NodeSet{{0, 2}, {1, 1}}));
@@ -70,18 +48,17 @@ TEST(NodeSets, EqualGroupsAreTakenInOrder) {
 // Group b has three nodes of one device, and its second device runs at half speed. Its first two nodes are worth 1.5
 // devices.
 TEST(NodeSets, PartsOfAGroupWithASlowDevice) {
-  Cluster cluster = two_groups();
-  cluster.groups[1].nodes = 3;
-  cluster.groups[1].devices_per_node = 1;
-  cluster.groups[1].intra.clear();
-  cluster.groups[1].speed = {{cluster.first_device(1) + 1, 0.5}};
-  const Model model = small_model();
-  const Problem problem = small_problem(model, cluster);
-  const WorkBound work(problem);
+  test::Fixture x(kTwoGroups);
+  NodeGroup& b = x.cluster.groups[1];
+  b.nodes = 3;
+  b.devices_per_node = 1;
+  b.intra.clear();
+  b.speed = {{x.cluster.first_device(1) + 1, 0.5}};
+  const WorkBound work(x.problem);
   EXPECT_DOUBLE_EQ(work.capacity(1, 1), 1.0);
   EXPECT_DOUBLE_EQ(work.capacity(1, 2), 1.5);
   EXPECT_DOUBLE_EQ(work.capacity(1), 2.5);
-  EXPECT_EQ(node_sets(problem, work, 2, INT64_MAX).sets.size(), 2U * 3U);
+  EXPECT_EQ(node_sets(x.problem, work, 2, INT64_MAX).sets.size(), 2U * 3U);
 }
 
 TEST(NodeSets, EveryOrderOnce) {

@@ -38,12 +38,6 @@ SearchSpace uniform_part(SearchSpace space) {
   return space;
 }
 
-NodeSet all_nodes(const Cluster& cluster) {
-  NodeSet out;
-  for (std::size_t g = 0; g < cluster.groups.size(); ++g) out.push_back({g, cluster.groups[g].nodes});
-  return out;
-}
-
 NodeSet sorted(NodeSet nodes) {
   std::sort(nodes.begin(), nodes.end(), [](const GroupPart& a, const GroupPart& b) { return a.group < b.group; });
   return nodes;
